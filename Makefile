@@ -30,7 +30,7 @@ lint: $(DEV_READY) ## check style, types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: $(DEV_READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
