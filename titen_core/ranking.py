@@ -41,10 +41,10 @@ def fuse(
     The overlay holds rows the vector index cannot show yet, so a row counts once for meaning: by the
     better of its vector and overlay ranks. Ties go to the row inserted first.
     """
-    ranks = [_ranks(channel) for channel in (vector, text, overlay)]
+    by_vector, by_text, by_overlay = _ranks(vector), _ranks(text), _ranks(overlay)
     ranked = [
-        Ranked(seq, _score(*(channel.get(seq) for channel in ranks), similarity.get(seq), k))
-        for seq in {seq for channel in ranks for seq in channel}
+        Ranked(seq, _score(by_vector.get(seq), by_text.get(seq), by_overlay.get(seq), similarity.get(seq), k))
+        for seq in {*by_vector, *by_text, *by_overlay}
     ]
     return sorted(ranked, key=lambda row: (-row.score.rrf_score, row.seq))
 

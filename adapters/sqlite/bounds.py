@@ -44,9 +44,7 @@ def _check_value(position: int, value: SqlValue) -> None:
             _check_number(position, value)
             return
         case _:
-            raise SqlError(
-                f"parameter {position} is a {type(value).__name__}; only text, numbers, bytes and None pass"
-            )
+            raise SqlError(f"parameter {position} is a {type(value).__name__}; only text, numbers, bytes and None pass")
     if too_long:
         raise SqlError(f"parameter {position} is over {SQL_VALUE_BYTES} bytes (SQL_VALUE_BYTES)")
 

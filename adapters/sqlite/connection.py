@@ -93,9 +93,7 @@ def _set_up(connection: apsw.Connection, busy_timeout_ms: int, read_only: bool) 
         _set_pragma(connection, "query_only", "ON", 1, busy_timeout_ms)
 
 
-def _set_pragma(
-    connection: apsw.Connection, name: str, wanted: str | int, answer: str | int, patience_ms: int
-) -> None:
+def _set_pragma(connection: apsw.Connection, name: str, wanted: str | int, answer: str | int, patience_ms: int) -> None:
     # Two processes that turn a new file to WAL at once get SQLITE_BUSY without the busy timeout.
     give_up = time.monotonic() + patience_ms / 1000
     while True:

@@ -344,6 +344,4 @@ def _close_writer(writer: apsw.Connection) -> None:
 
 
 def _as_sql_error(error: Exception, connection: apsw.Connection) -> SqlError:
-    return (
-        error if isinstance(error, SqlError) else sql_error(error, system_errno=connection_errno(connection))
-    )
+    return error if isinstance(error, SqlError) else sql_error(error, system_errno=connection_errno(connection))

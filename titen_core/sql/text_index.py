@@ -30,11 +30,12 @@ from titen_core.text import QueryTerm, index_terms
 
 __all__ = ["CREATE_INDEX", "TextAnswer", "TextHit", "TextIndex", "put_text", "remove_text"]
 
-CREATE_INDEX = (
-    "CREATE VIRTUAL TABLE IF NOT EXISTS memory_text USING fts5"
-    "(terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
-    "CREATE VIRTUAL TABLE IF NOT EXISTS memory_vocab USING fts5vocab(memory_text, 'row')",
-)
+_CREATE_TEXT = """
+CREATE VIRTUAL TABLE IF NOT EXISTS memory_text
+USING fts5(terms, content='', contentless_delete=1, detail=none, tokenize='ascii')
+"""
+_CREATE_VOCAB = "CREATE VIRTUAL TABLE IF NOT EXISTS memory_vocab USING fts5vocab(memory_text, 'row')"
+CREATE_INDEX = (_CREATE_TEXT, _CREATE_VOCAB)
 
 _SCOPE_TERMS = """
   ' {p}a {p}s' || hex(m.subject_id) || ' {p}k' || m.kind
