@@ -142,11 +142,15 @@ class Control:
     """Shared by the test and the server's threads, always under `lock`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    arrived: threading.Condition = field(init=False)
     faults: list[Fault] = field(default_factory=list)
     requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=1000))
     count: int = 0
     texts: int = 0
     released: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.arrived = threading.Condition(self.lock)
 
     def record(self, request: RecordedRequest) -> Fault | None:
         """Count the request and take the first fault that applies to it."""
@@ -154,6 +158,7 @@ class Control:
             self.requests.append(request)
             self.count += 1
             self.texts += len(request.inputs)
+            self.arrived.notify_all()
             fault = next((fault for fault in self.faults if fault.applies(request.inputs)), None)
             if fault is not None and fault.times is not None:
                 fault.times -= 1
@@ -222,6 +227,12 @@ class EmbeddingServer:
     def request_count(self) -> int:
         with self._control.lock:
             return self._control.count
+
+    def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
+        """Return once so many requests have arrived in all. Raises `TimeoutError`."""
+        with self._control.lock:
+            if not self._control.arrived.wait_for(lambda: self._control.count >= count, timeout_s):
+                raise TimeoutError(f"{self._control.count} of {count} requests arrived")
 
     def fail(self, mode: str, **how: Any) -> None:
         """Queue a fault; faults are tried in the order they were queued."""
