@@ -21,7 +21,7 @@ class Request:
     method: str
     path: str
     query: str = ""
-    headers: Mapping[str, str] = {}  # noqa: RUF012 - never changed
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     oversize: bool = False
 
