@@ -23,6 +23,9 @@ from vps.storefile import open_store_file
 
 __all__ = ["key"]
 
+ROLES = click.Choice([role.value for role in Role])
+KINDS = click.Choice([kind.value for kind in PrincipalKind])
+
 
 @click.group
 def key() -> None:
@@ -32,9 +35,9 @@ def key() -> None:
 @key.command
 @store_options
 @tenant_option
-@click.option("--role", type=click.Choice([role.value for role in Role]), required=True, help="What the key may do.")
+@click.option("--role", type=ROLES, required=True, help="What the key may do.")
 @click.option("--principal", required=True, metavar="NAME", help="Who uses it: a person, an agent or a service.")
-@click.option("--kind", type=click.Choice([kind.value for kind in PrincipalKind]), required=True, help="What the principal is.")
+@click.option("--kind", type=KINDS, required=True, help="What the principal is.")
 @click.option("--subject", metavar="ID", help="Lock the key to one subject.")
 @click.option("--expires", type=TIME, metavar="TIME", help="30d, 12h, or a time such as 2030-01-31T12:00:00Z.")
 @click.option("--label", default="", metavar="TEXT", help="A note to recognise it by.")
