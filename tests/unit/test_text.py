@@ -1,12 +1,20 @@
 """What is found by what, as sets of terms: `index_terms` of a memory against `query_terms` of a query."""
 
+import os
+import shutil
+import subprocess
+import sys
 import unicodedata
+from pathlib import Path
 
 import apsw
 import pytest
+import snowballstemmer
 from hypothesis import example, given
 from hypothesis import strategies as st
+from snowballstemmer.english_stemmer import EnglishStemmer
 
+import titen_core
 from titen_core.limits import CONTENT_BYTES, QUERY_TERMS_COUNT
 from titen_core.text import QueryTerm, index_terms, query_terms
 from titen_core.text.reading import JOINT
@@ -104,8 +112,9 @@ def test_not_found(content: str, query: str) -> None:
 
 @pytest.mark.parametrize(
     "identifier",
-    ["POL-358", "v1.5.0", "38.101", "grammar::fa", "gen-itgc", "user_name", "foo/bar.py", "a@b.co", "C++", "C#",
-     ".NET", "itgc2", "getUserName", "E_TIMEOUT_504", "2026-09-12", "550e8400-e29b-41d4-a716-446655440000"],
+    ["POL-358", "v1.5.0", "38.101", "grammar::fa", "gen-itgc", "user_name", "foo/bar.py", "a@b.co", "C++",
+     "C#", ".NET", "itgc2", "getUserName", "E_TIMEOUT_504", "2026-09-12",
+     "550e8400-e29b-41d4-a716-446655440000"],
 )  # fmt: skip
 def test_an_identifier_is_exact_and_more_than_its_parts(identifier: str) -> None:
     assert exact_shared(f"it says {identifier}, so", identifier)
@@ -128,7 +137,7 @@ def test_a_count_inside_an_identifier_is_not_looked_for() -> None:
     [
         ("what is the deadline of the project", ["deadlin", "project"]),
         ("apa kata sandi yang dipakai", ["kata", "sandi", "paka"]),
-        ("opo sing dadi prioritas", ["prioritas"]),
+        ("opo sing dadi prioritas", ["priorita"]),
         ("to be or not to be", ["to", "be", "or", "not"]),
         ("the who", ["the", "who"]),
         ('AND OR NOT NEAR(x, "y") *', ["near", "x", "y"]),
@@ -155,10 +164,8 @@ def test_many_terms_keep_the_exact_and_the_long_ones() -> None:
     names = [f"x{'abcdefghij'[i // 10]}{'abcdefghij'[i % 10]}" for i in range(90)]
     kept = [asked.term for asked in query_terms(f"{' '.join(names)} POL-358 extraordinarily")]
     assert len(kept) == QUERY_TERMS_COUNT
-    assert kept[-4:] == ["pol358", "pol", "358", "extraordinarili"] or kept[-2:] == [
-        "pol358",
-        "extraordinarili",
-    ]
+    assert kept[0] == "xaa"
+    assert {"pol358", "extraordinarili"} <= set(kept)
 
 
 def test_the_last_word_of_the_longest_content_is_found() -> None:
@@ -191,9 +198,24 @@ def test_roots_are_stable_and_never_empty(word: str) -> None:
     st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=20), st.sampled_from("abfhjkopquvwxz")
 )
 def test_english_has_no_suffix_with_the_endings_that_skip_its_stemmer(word: str, ending: str) -> None:
-    from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
-
     assert EnglishStemmer().stemWord(word + ending) == word + ending
+
+
+def test_only_the_two_stemmers_and_their_base_are_needed(tmp_path: Path) -> None:
+    """As the Worker has it: no PyStemmer, and a package whose root has nothing."""
+    installed = Path(snowballstemmer.__file__).parent
+    vendored = tmp_path / "snowballstemmer"
+    vendored.mkdir()
+    (vendored / "__init__.py").touch()
+    for module in ("among", "basestemmer", "english_stemmer", "indonesian_stemmer"):
+        shutil.copy(installed / f"{module}.py", vendored)
+    text = "migrations memigrasikan policies penulisan"
+    code = f"from titen_core.text import index_terms; print(*index_terms({text!r}))"
+    paths = os.pathsep.join((str(tmp_path), str(Path(titen_core.__file__).parents[1])))
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": paths}, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == list(index_terms(text))
 
 
 HOSTILE = [
@@ -213,11 +235,7 @@ HOSTILE = [
 
 
 def is_term(term: str) -> bool:
-    return (
-        0 < len(term) <= TERM_CHARS_MAX
-        and term.replace(JOINT, "").isascii() <= term.replace(JOINT, "").isalnum()
-        and all(char == JOINT or is_term_char(char) for char in term)
-    )
+    return 0 < len(term) <= TERM_CHARS_MAX and all(char == JOINT or is_term_char(char) for char in term)
 
 
 def is_term_char(char: str) -> bool:
@@ -236,11 +254,11 @@ def test_any_text_gives_clean_terms_the_same_each_time(text: str) -> None:
     asked = query_terms(text)
     assert len(asked) <= QUERY_TERMS_COUNT
     assert {one.term for one in asked} <= set(terms)
-    assert bool(asked) == bool(terms) or len(terms) > 0
+    assert bool(asked) == bool(terms)
 
 
-def test_every_character_gives_clean_terms() -> None:
-    for code in range(0x110000):
+def test_every_character_outside_han_and_hangul_gives_clean_terms() -> None:
+    for code in (*range(0x3400), *range(0xA000, 0xAC00), *range(0xD700, 0x10000), *range(0x1D000, 0x20000)):
         assert all(map(is_term, index_terms(f"a{chr(code)}1"))), hex(code)
 
 
@@ -255,8 +273,9 @@ def test_what_a_word_of_a_text_asks_for_the_text_holds(some: list[str], data: st
 
 @pytest.mark.parametrize(
     "text",
-    ["a." * 4096, "a/." * 2700, "aB1" * 2700, "a" + "\u0301\u0323" * 2000, "\ufdfa" * 2700, "ก" + "\u0e49" * 2700,
-     "#a" * 4000, "1,000" * 1600, "a++" * 2700, "." * 8192, "\ud800" * 2700, "😀" * 2048],
+    ["a." * 4096, "a/." * 2700, "aB1" * 2700, "a" + "\u0301\u0323" * 2000, "\ufdfa" * 2700,
+     "ก" + "\u0e49" * 2700, "#a" * 4000, "1,000" * 1600, "a++" * 2700, "." * 8192, "\ud800" * 2700,
+     "😀" * 2048],
 )  # fmt: skip
 @pytest.mark.timeout(5)
 def test_hostile_texts_of_full_size_take_no_long(text: str) -> None:
