@@ -43,7 +43,7 @@ _LETTERS = str.maketrans(  # letters that NFD does not take apart
 )
 
 _WORD = r"[0-9A-Za-z\u0080-\U0010ffff]"
-_SPELLED_OUT = (  # names that live in their punctuation
+_SPELLED_OUT = (  # names that live in their punctuation; thousands
     (re.compile(r"(?<=[A-Za-z0-9])\+\+(?![A-Za-z+])"), "-plusplus"),  # C++, g++, C++17
     (re.compile(rf"(?<!{_WORD})([A-Za-z])#(?!{_WORD})"), r"\1-sharp"),  # C#, F#
     (re.compile(rf"(?<!{_WORD})(?<![.)\]'\"_])\.(?=[A-Za-z])"), "dot-"),  # .NET, .env
@@ -55,7 +55,7 @@ def readable(text: str) -> str:
     """The text in plain characters: word characters, ASCII punctuation and spaces.
 
     Compatibility forms (full width, ligatures), apostrophes, hyphens and digits of any script get one
-    spelling; invisible characters go; other punctuation becomes space. An emoji and a run of a
+    spelling, C++, C# and .NET letters; invisible characters go; other punctuation becomes space. An emoji and a run of a
     script written without spaces each stand apart.
     """
     if not text.isascii():
