@@ -55,8 +55,8 @@ def readable(text: str) -> str:
     """The text in plain characters: word characters, ASCII punctuation and spaces.
 
     Compatibility forms (full width, ligatures), apostrophes, hyphens and digits of any script get one
-    spelling, C++, C# and .NET letters; invisible characters go; other punctuation becomes space. An emoji and a run of a
-    script written without spaces each stand apart.
+    spelling, and C++, C# and .NET one in letters; invisible characters go; punctuation outside ASCII
+    becomes space. An emoji and a run of a script written without spaces each stand apart.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
