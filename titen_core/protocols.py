@@ -32,7 +32,7 @@ Row: TypeAlias = Mapping[str, SqlValue]
 if TYPE_CHECKING:
     Vector: TypeAlias = array[float]
 else:
-    Vector = array  # not subscriptable before Python 3.12
+    Vector = array  # `array[float]` is no expression before Python 3.12
 """`array('f')`: float32 values, l2-normalised."""
 
 

@@ -87,15 +87,18 @@ async def _text(kernel: Kernel) -> Check:
 
 async def _semantics(kernel: Kernel) -> Check:
     state = await kernel.semantics.probe()
-    detail = {"message": state.message, "fingerprint": str(state.fingerprint) if state.fingerprint else None}
+    detail: dict[str, str | int | None] = {
+        "message": state.message,
+        "fingerprint": str(state.fingerprint) if state.fingerprint else None,
+    }
     if state.status is SemanticStatus.OFF:
         return Check("embedding", Health.OFF, "EMBEDDING_OFF", detail)
     if state.status is SemanticStatus.UNAVAILABLE:
         return Check("embedding", Health.FAILED, "EMBEDDING_UNAVAILABLE", detail)
     if state.fingerprint is None:
         return Check("embedding", Health.FAILED, state.status, detail)
-    dimensions = {"dimensions": state.fingerprint.dimensions, "metric": state.fingerprint.metric}
-    return Check("embedding", Health.OK, None, {**detail, **dimensions})
+    detail.update(dimensions=state.fingerprint.dimensions, metric=state.fingerprint.metric)
+    return Check("embedding", Health.OK, None, detail)
 
 
 async def _outbox(kernel: Kernel, access: Access | None) -> Check:

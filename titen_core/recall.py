@@ -17,7 +17,7 @@ from titen_core.ranking import Ranked, Score, fuse
 from titen_core.semantics import SemanticStatus
 from titen_core.sql.text_index import TextAnswer, TextHit
 from titen_core.text import QueryTerm, query_terms
-from titen_core.trace import current_trace, measured
+from titen_core.trace import measured
 
 __all__ = ["Channels", "Found", "Recalled", "recall"]
 

@@ -4,7 +4,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+from adapters.local.embedder import LocalGateway, local_available
 from adapters.sqlite.driver import SqliteDriver
+from adapters.sqlite.vec import SqliteVecIndex
 from titen_core.ids import system_clock
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Access, Actor, Fingerprint, PrincipalKind, Tenant
@@ -12,7 +14,7 @@ from titen_core.protocols import ColocatedIndex, ModelGateway
 from titen_core.semantics import Semantics
 from titen_core.sql.store import open_store
 from vps.faults import EXIT_USAGE, Fault
-from vps.settings import EmbedMode, Settings
+from vps.settings import EmbedMode, Settings, require_embedder
 from vps.storefile import READERS, open_store_file
 
 __all__ = ["Runtime", "build_kernel", "open_gateway", "open_runtime", "operator_access"]
@@ -61,7 +63,6 @@ def build_kernel(
     patient: bool = False,
 ) -> Kernel:
     """The capabilities over an open driver. Opens nothing and reads nothing."""
-    from adapters.sqlite.vec import SqliteVecIndex  # noqa: PLC0415
 
     def index_for(fingerprint: Fingerprint) -> ColocatedIndex:
         return SqliteVecIndex(driver, fingerprint)
@@ -73,9 +74,8 @@ def build_kernel(
 
 def open_gateway(settings: Settings) -> ModelGateway | None:
     """The embedder the settings ask for; it connects and loads nothing yet. Raises Fault."""
+    require_embedder(settings, local_available=local_available)
     if settings.embed is EmbedMode.LOCAL:
-        from adapters.local.embedder import LocalGateway  # noqa: PLC0415
-
         return LocalGateway()
     if settings.embed is EmbedMode.ENDPOINT:
         from adapters.openai.gateway import OpenAIGateway  # noqa: PLC0415 - httpx costs start-up time

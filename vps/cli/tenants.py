@@ -1,4 +1,4 @@
-"""`titen tenant create` and `titen tenant list`, and which tenant a command means."""
+"""`titen tenant create` and `titen tenant list`."""
 
 import asyncio
 from pathlib import Path
@@ -13,11 +13,10 @@ from titen_core.sql.keys import Keys
 from vps.cli.options import as_json_option, emit, say, store_options
 from vps.cli.tables import table
 from vps.cli.times import shown
-from vps.faults import Fault
 from vps.settings import load_settings
 from vps.storefile import open_store_file
 
-__all__ = ["chosen_tenant", "tenant"]
+__all__ = ["tenant"]
 
 
 @click.group
@@ -60,23 +59,6 @@ def list_tenants(db: str | None, config: str | None, as_json: bool) -> None:
         emit([{"tenant_id": each.id, "name": each.name, "created_at": each.created_at_ms} for each in tenants])
         return
     say(table(("tenant", "name", "created"), [(each.id, each.name, shown(each.created_at_ms)) for each in tenants]))
-
-
-async def chosen_tenant(keys: Keys, tenant_id: str | None) -> Tenant:
-    """The tenant named, or the only one there is. Raises Fault."""
-    tenants = await keys.tenants()
-    if tenant_id is None and len(tenants) == 1:
-        return tenants[0]
-    if tenant_id is None:
-        raise Fault(
-            "The store has several tenants; name one with --tenant (`titen tenant list` shows them)."
-            if tenants
-            else "The store has no tenant; make one with `titen init` or `titen tenant create`."
-        )
-    found = next((each for each in tenants if each.id == tenant_id), None)
-    if found is None:
-        raise Fault(f"The store has no tenant {tenant_id}; `titen tenant list` shows those it has.")
-    return found
 
 
 async def _create(path: Path, name: str) -> Tenant:

@@ -1,6 +1,7 @@
 """`/v1/memories`: remember, list, read, change, delete, restore, verify."""
 
 from titen_core import cursors, limits, memories
+from titen_core.content import clean_name, refusal
 from titen_core.http.decoding import expected_version
 from titen_core.http.routing import Answer, Call, Route
 from titen_core.http.schemas import (
@@ -25,7 +26,6 @@ from titen_core.http.views import event_view, memory_view, scope_view, written_v
 from titen_core.models import Action, Outcome, Principal, Role, Scope, Written
 from titen_core.policy import narrow
 from titen_core.remember import remember
-from titen_core.content import clean_name, refusal
 from titen_core.times import parse_span
 
 __all__ = ["ROUTES", "scope_of"]
@@ -110,9 +110,7 @@ async def memory_history(call: Call) -> Answer:
 
 async def restore_memory(call: Call) -> Answer:
     version = expected_version(call.request, call.body.expected_version)
-    return _written(
-        await memories.restore(call.kernel, call.granted(), call.params["id"], version, ticket_of(call))
-    )
+    return _written(await memories.restore(call.kernel, call.granted(), call.params["id"], version, ticket_of(call)))
 
 
 async def verify_memory(call: Call) -> Answer:

@@ -16,9 +16,7 @@ _NDJSON = "application/x-ndjson"
 
 async def export_memories(call: Call) -> Response:
     query = call.query
-    page = await export_page(
-        call.kernel, call.granted(), after=query.after, limit=query.limit, deleted=query.deleted
-    )
+    page = await export_page(call.kernel, call.granted(), after=query.after, limit=query.limit, deleted=query.deleted)
     return Response(200, (("Content-Type", _NDJSON),), page.encode())
 
 

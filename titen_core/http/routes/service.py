@@ -85,7 +85,12 @@ ROUTES = (
         answer=RepairOut,
     ),
     Route(
-        "GET", "/", Action.NONE, show_guide, "A short guide to this API, for people and models.", media_type="text/plain"
+        "GET",
+        "/",
+        Action.NONE,
+        show_guide,
+        "A guide to this API, for people and models.",
+        media_type="text/plain",
     ),
     Route("GET", "/openapi.json", Action.NONE, show_openapi, "This API as OpenAPI 3.1."),
 )
