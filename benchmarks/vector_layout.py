@@ -191,9 +191,7 @@ async def searches(index: SqliteVecIndex, vectors: np.ndarray, queries: np.ndarr
 
 
 async def fill(driver: SqliteDriver, index: SqliteVecIndex, tenant: str, vectors: np.ndarray) -> None:
-    await driver.batch(
-        [Statement("INSERT INTO tenants (id, name, created_at) VALUES (?, ?, 0)", (tenant, tenant))]
-    )
+    await driver.batch([Statement("INSERT INTO tenants (id, name, created_at) VALUES (?, ?, 0)", (tenant, tenant))])
     for statements in batches(index, tenant, vectors):
         await driver.batch(statements)
 
@@ -250,8 +248,7 @@ def many_small_tenants(directory: Path) -> None:
         connection = open_plain(path)
         connection.execute("BEGIN")
         connection.execute(
-            f"CREATE VIRTUAL TABLE v USING vec0"
-            f"(tenant TEXT PARTITION KEY, bits bit[{DIMENSIONS}], chunk_size={chunk})"
+            f"CREATE VIRTUAL TABLE v USING vec0(tenant TEXT PARTITION KEY, bits bit[{DIMENSIONS}], chunk_size={chunk})"
         )
         rows = [(n, f"t{n // 10}", codes[n].tobytes()) for n in range(10_000)]
         connection.executemany("INSERT INTO v (rowid, tenant, bits) VALUES (?, ?, vec_bit(?))", rows)

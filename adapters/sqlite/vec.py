@@ -10,6 +10,7 @@ again when it has grown. A tenant's answers never depend on another tenant's row
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -59,12 +60,22 @@ class SqliteVecIndex:
     async def describe(self) -> IndexDescription:
         return IndexDescription(dimensions=self._dimensions, metric="cosine", read_after_write=True)
 
-    async def prepare(self) -> None:
-        """Create the tables if they are missing. Raises `IndexUnavailable`."""
+    async def prepare(self) -> bool:
+        """See `ColocatedIndex.prepare`. Tables that belong together are made together."""
+        names = self._tables.names()
         try:
-            await self._driver.batch([Statement(sql) for sql in self._tables.ddl()])
+            found = await self._driver.query(
+                Statement(
+                    "SELECT count(*) AS tables FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(?))",
+                    (json.dumps(names),),
+                )
+            )
+            if found[0]["tables"] == len(names):
+                return False
+            await self._driver.batch([*self.destroy(), *(Statement(sql) for sql in self._tables.ddl())])
         except SqlError as error:
             raise IndexUnavailable(f"the vector tables cannot be created: {error}") from error
+        return True
 
     async def search(
         self, access: Access, scope: Scope, filters: Filters, vector: Vector, k: int, now_ms: int
@@ -192,6 +203,9 @@ class _Tables:
             centres=f"{stem}_centres",
             sign_bits=d >= SIGN_BITS_DIMENSIONS_MIN and d % 8 == 0,
         )
+
+    def names(self) -> list[str]:
+        return [self.codes, self.floats, self.centres]
 
     def ddl(self) -> Sequence[str]:
         codes = """(

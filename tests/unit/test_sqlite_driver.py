@@ -134,9 +134,7 @@ def test_two_processes_share_one_file(path: Path) -> None:
 
     with_driver(path, nothing)
     spawn = multiprocessing.get_context("spawn")
-    processes = [
-        spawn.Process(target=_write_from_another_process, args=(str(path), name)) for name in ("a", "b")
-    ]
+    processes = [spawn.Process(target=_write_from_another_process, args=(str(path), name)) for name in ("a", "b")]
     for process in processes:
         process.start()
     for process in processes:
@@ -149,9 +147,7 @@ def test_a_foreign_writer_means_busy_then_recovery(path: Path) -> None:
     async def use(driver: SqliteDriver) -> None:
         foreign = apsw.Connection(str(path))
         foreign.execute("BEGIN IMMEDIATE")
-        answers = await asyncio.gather(
-            driver.batch([meta("a")]), driver.batch([meta("b")]), return_exceptions=True
-        )
+        answers = await asyncio.gather(driver.batch([meta("a")]), driver.batch([meta("b")]), return_exceptions=True)
         assert [type(answer) for answer in answers] == [SqlBusy, SqlBusy]
         foreign.execute("ROLLBACK")
         foreign.close()
@@ -180,9 +176,7 @@ def test_a_query_cannot_write(path: Path) -> None:
     async def use(driver: SqliteDriver) -> None:
         with pytest.raises(SqlError, match="may not write"):
             await driver.query(meta("a"))
-        plan = await driver.query(
-            Statement("EXPLAIN QUERY PLAN SELECT * FROM titen_meta WHERE key = ?", ("a",))
-        )
+        plan = await driver.query(Statement("EXPLAIN QUERY PLAN SELECT * FROM titen_meta WHERE key = ?", ("a",)))
         assert "USING INDEX" in str(plan[0]["detail"])
 
     with_driver(path, use)
@@ -394,9 +388,7 @@ def test_a_full_disk_is_said_and_survived(small_disk: Path) -> None:
 def test_a_script_is_all_or_nothing(path: Path) -> None:
     async def use(driver: SqliteDriver) -> None:
         with pytest.raises(SqlMissing):
-            await driver.script(
-                "CREATE TABLE one (x); SELECT 1; INSERT INTO nope VALUES (1); CREATE TABLE two (x);"
-            )
+            await driver.script("CREATE TABLE one (x); SELECT 1; INSERT INTO nope VALUES (1); CREATE TABLE two (x);")
         await driver.script("CREATE TABLE three (x); INSERT INTO three VALUES (1); SELECT * FROM three;")
         names = Statement("SELECT name FROM sqlite_schema WHERE name IN ('one', 'two', 'three')")
         assert await driver.query(names) == [{"name": "three"}]
@@ -405,9 +397,7 @@ def test_a_script_is_all_or_nothing(path: Path) -> None:
     with_driver(path, use)
 
 
-def test_a_checkpoint_empties_the_wal_or_names_the_blocker(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_empties_the_wal_or_names_the_blocker(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_module, "CHECKPOINT_PAUSE_MS", 1)
 
     async def use(driver: SqliteDriver) -> None:

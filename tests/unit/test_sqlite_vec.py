@@ -31,9 +31,7 @@ class Store:
     driver: SqliteDriver
     index: SqliteVecIndex
 
-    async def add(
-        self, tenant_id: str, numbers: Sequence[int], vectors: Sequence[Vector], **fields: Any
-    ) -> None:
+    async def add(self, tenant_id: str, numbers: Sequence[int], vectors: Sequence[Vector], **fields: Any) -> None:
         statements: list[Statement] = []
         for number, vector in zip(numbers, vectors, strict=True):
             statements.append(memory(tenant_id, number, **fields))
@@ -271,8 +269,7 @@ def test_a_tenants_answers_do_not_depend_on_others(tmp_path: Path) -> None:
 
     async def ask(store: Store) -> list[list[tuple[object, float]]]:
         ids = {
-            row["seq"]: row["id"]
-            for row in await store.driver.query(Statement(rows.sql.replace("id F", "id, seq F")))
+            row["seq"]: row["id"] for row in await store.driver.query(Statement(rows.sql.replace("id F", "id, seq F")))
         }
         return [[(ids[seq], score) for seq, score in await store.find(query, 20)] for query in queries]
 
@@ -334,9 +331,7 @@ def test_a_broken_index_is_unavailable(tmp_path: Path, damage: str) -> None:
     async def use(store: Store) -> None:
         await store.add("t1", [0], [vector])
         breaker = apsw.Connection(str(tmp_path / "t.db"))
-        codes = breaker.execute(
-            "SELECT name FROM sqlite_schema WHERE name LIKE 'vec\\_%\\_codes' ESCAPE '\\'"
-        ).get
+        codes = breaker.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'vec\\_%\\_codes' ESCAPE '\\'").get
         breaker.execute(damage.format(str(codes).removesuffix("_codes")))
         breaker.close()
         with pytest.raises(IndexUnavailable):
