@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from adapters.sqlite.driver import SqliteDriver
 from titen_core.errors import IndexUnavailable, SqlError
 from titen_core.models import Access, Filters, Fingerprint, Scope
 from titen_core.protocols import (
     IndexDescription,
     Row,
+    SqlDriver,
     SqlValue,
     Statement,
     Vector,
@@ -49,7 +49,7 @@ class SqliteVecIndex:
 
     colocated: Literal[True] = True
 
-    def __init__(self, driver: SqliteDriver, fingerprint: Fingerprint) -> None:
+    def __init__(self, driver: SqlDriver, fingerprint: Fingerprint) -> None:
         self._driver = driver
         self._dimensions = fingerprint.dimensions
         self._tables = _Tables.of(fingerprint)
@@ -214,9 +214,7 @@ class _Tables:
         """SQL that orders `k`, a row of `codes`, by its distance from `q.code`, the query's."""
         if not self.sign_bits:
             return "vec_distance_cosine(k.code, q.code)"
-        return (
-            "CASE WHEN k.code IS NULL THEN 0 ELSE vec_distance_hamming(vec_bit(k.code), vec_bit(q.code)) END"
-        )
+        return "CASE WHEN k.code IS NULL THEN 0 ELSE vec_distance_hamming(vec_bit(k.code), vec_bit(q.code)) END"
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,12 +124,12 @@ def test_imported_memories_are_found_by_words_and_after_a_drain_by_meaning(tmp_p
             here, there = await make_access(kernel), await make_access(kernel)
             await furnish(kernel, here)
             await import_all(kernel, there, await export_all(kernel, here))
-            found = await recall(kernel, there, "own words", Scope(), Filters(), 5)
+            found = await recall(kernel, there, Scope(), Filters(), query="own words", limit=5)
             assert [item.memory.content for item in found.items][:1] == ["Agent's own words"]
             await drain(kernel)
-            found = await recall(kernel, there, "emacs", Scope(subject_id="s1"), Filters(), 5)
+            found = await recall(kernel, there, Scope(subject_id="s1"), Filters(), query="emacs", limit=5)
             assert found.items[0].memory.content == "Uses emacs"
-            assert found.items[0].vector_rank is not None
+            assert found.items[0].score.vector_rank is not None
             total = await kernel.store.outbox.total()
             assert (total.pending, total.failed) == (0, 0)
 
