@@ -102,8 +102,8 @@ class Outbox:
         """The canonical vector of the row's present content, if there is one."""
         rows = await self.driver.query(
             Statement(
-                "SELECT v.vector FROM memory_vectors AS v JOIN memories AS m ON m.seq = v.seq AND m.tenant_id = v.tenant_id"
-                " WHERE v.seq = ? AND v.fingerprint = ? AND v.content_version = ?",
+                "SELECT v.vector FROM memory_vectors AS v JOIN memories AS m ON m.seq = v.seq"
+                " WHERE m.tenant_id = v.tenant_id AND v.seq = ? AND v.fingerprint = ? AND v.content_version = ?",
                 (row.seq, str(fingerprint), row.content_version),
             )
         )
