@@ -35,6 +35,7 @@ IMPORT_STEP_RECORDS = 100
 IMPORT_STEP_BYTES = 1_000_000
 IMPORT_STEPS_COUNT = 5  # a call stops after so many and says where to go on: D1 takes 50 queries a request
 IMPORT_ERRORS_REPORTED = 100
+PURGE_STEP_ROWS = 100
 EXPIRING_WITHIN_MAX_MS = 366 * 24 * 60 * 60 * 1000
 TAG_NAMES_COUNT = 1000
 
