@@ -128,13 +128,20 @@ class Outbox:
         return _counts(await self.driver.query(Statement(_COUNTS + " WHERE tenant_id = ?", (access.tenant_id,))))
 
     async def total(self) -> OutboxCounts:
-        """Counts of the whole store, every tenant_id; for the operator and for draining to the end."""
-        return _counts(await self.driver.query(Statement(_COUNTS)))
+        """Counts of the whole store; for the operator and for draining to the end."""
+        return _counts(await self.driver.query(Statement(_COUNTS + " WHERE tenant_id IN (SELECT id FROM tenants)")))
+
+    async def any_failed(self) -> bool:
+        """Whether some row of the store was given up; one look into an index, however much waits."""
+        rows = await self.driver.query(
+            Statement("SELECT EXISTS (SELECT 1 /* every tenant_id */ FROM vector_outbox WHERE failed = 1) AS failed")
+        )
+        return bool(rows[0]["failed"])
 
     async def next_due_ms(self) -> int | None:
         """When the next row falls due, or None when nothing waits."""
         rows = await self.driver.query(
-            Statement("SELECT min(next_attempt_at) AS due FROM vector_outbox WHERE failed = 0")
+            Statement("SELECT min(next_attempt_at) AS due /* every tenant_id */ FROM vector_outbox WHERE failed = 0")
         )
         return None if rows[0]["due"] is None else integer(rows[0]["due"])
 
@@ -144,7 +151,7 @@ UPDATE vector_outbox SET lease = ?, lease_until = ?
 WHERE seq IN (
   SELECT o.seq FROM vector_outbox AS o
   WHERE o.failed = 0 AND o.next_attempt_at <= ? AND (o.lease_until IS NULL OR o.lease_until <= ?)
-  ORDER BY o.next_attempt_at, o.seq LIMIT ?)
+  ORDER BY o.next_attempt_at, o.seq LIMIT ?) /* every tenant_id */
 RETURNING seq
 """
 
@@ -159,14 +166,13 @@ WHERE o.lease = ? AND o.failed = 0 ORDER BY o.next_attempt_at, o.seq
 _POSTPONE = """
 UPDATE vector_outbox SET attempts = attempts + ?, failed = (attempts + ? >= ?), next_attempt_at = ?,
   last_error = ?, lease = NULL, lease_until = NULL
-WHERE lease = ? AND seq IN (SELECT value FROM json_each(?))
+WHERE lease = ? AND seq IN (SELECT value FROM json_each(?)) /* every tenant_id */
 """
 
 _MARK_FAILED = """
 UPDATE memories SET index_status = 'error'
-WHERE seq IN (SELECT o.seq FROM vector_outbox AS o
-              WHERE o.failed = 1 AND o.tenant_id = memories.tenant_id
-                AND o.seq IN (SELECT value FROM json_each(?)))
+WHERE (seq, tenant_id) IN (SELECT o.seq, o.tenant_id FROM json_each(?) AS item
+                           CROSS JOIN vector_outbox AS o ON o.seq = item.value WHERE o.failed = 1)
 """
 
 _REQUEUE = """
