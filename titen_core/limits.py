@@ -64,6 +64,12 @@ OUTBOX_BACKOFF_MIN_MS = 1_000
 OUTBOX_BACKOFF_MAX_MS = 300_000
 OUTBOX_LEASE_MS = 120_000
 DRAIN_ITEMS = 32
+REINDEX_STEP_ROWS = 500
+REINDEX_ATTEMPTS = 6  # of one batch, while the embedder is away
+OUTAGE_WAIT_SHARE = 8  # after an outage: an eighth of the time waited so far ...
+OUTAGE_WAIT_MAX_MS = 30_000  # ... between OUTBOX_BACKOFF_MIN_MS and this
+INDEX_LOOK_AGAIN_MS = 10_000
+INDEX_CLOCK_SKEW_MS = 2_000
 
 # Races: how often a compare-and-swap is tried again before the caller is told BUSY.
 CAS_ATTEMPTS = 64

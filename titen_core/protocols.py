@@ -123,8 +123,11 @@ class ColocatedIndex(VectorIndex, Protocol):
 
     colocated: Literal[True]
 
-    async def prepare(self) -> None:
-        """Create the index's tables if they are missing. Idempotent."""
+    async def prepare(self) -> bool:
+        """Create the index's tables if they are missing; True if they were, so that they must be filled.
+
+        Raises `IndexUnavailable`.
+        """
         ...
 
     def put(self, rows: Statement, vector: Vector) -> Sequence[Statement]:

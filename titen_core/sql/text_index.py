@@ -117,14 +117,34 @@ class TextIndex:
         The second runs when the first may have cut off a row: the pool of best matches was full, or
         the budget left out a word, and fewer than `k` rows remained.
         """
+        answer, _ = await self.search_with(None, access, scope, filters, terms, k, now_ms)
+        return answer
+
+    async def search_with(
+        self,
+        companion: Statement | None,
+        access: Access,
+        scope: Scope,
+        filters: Filters,
+        terms: Sequence[QueryTerm],
+        k: int,
+        now_ms: int,
+    ) -> tuple[TextAnswer, list[Row]]:
+        """`search`, with another reading statement in the same round trip, and that one's rows."""
         if not terms:
-            return TextAnswer((), 0)
+            return TextAnswer((), 0), await self._read(companion)
         exhaustive = _has_conditions_without_term(filters)
         statement = _search(access, scope, filters, terms, k, now_ms, exhaustive=exhaustive)
-        rows = await self.driver.query(statement)
+        if companion is None:
+            rows, others = await self.driver.query(statement), []
+        else:
+            rows, others = await self.driver.batch([statement, companion])
         if len(rows) < k and not exhaustive and _may_have_cut(rows):
             rows = await self.driver.query(_search(access, scope, filters, terms, k, now_ms, exhaustive=True))
-        return _answer(rows)
+        return _answer(rows), others
+
+    async def _read(self, statement: Statement | None) -> list[Row]:
+        return [] if statement is None else await self.driver.query(statement)
 
     async def check(self) -> None:
         """Raises SqlError when the index cannot be read."""
