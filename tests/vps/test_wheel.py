@@ -9,7 +9,6 @@ import pytest
 
 from tests.vps.process import ROOT, environment
 
-
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="no wheel is built without README.md")
 
 
