@@ -177,6 +177,25 @@ def test_purge_of_the_whole_tenant(store: Store) -> None:
     assert titen("tenant", "list", "--db", store.db, "--json").document == []
 
 
+def test_reindex_moves_the_store_to_another_model(store: Store) -> None:
+    assert titen("reindex", "--db", store.db).code == 1
+    for content in ("naik kereta", "minum kopi", "makan nasi"):
+        titen("remember", content, "--subject", "u", "--db", store.db)
+    with EmbeddingServer() as server:
+        env = {"TITEN_EMBED": "", "TITEN_EMBED_BASE_URL": server.base_url, "TITEN_EMBED_MODEL": server.model}
+        moved = titen("reindex", "--db", store.db, "--json", env=env)
+        assert moved.code == 0, moved.err
+        assert (moved.document["before"], moved.document["embedded"]) == (None, 3)
+        found = titen("recall", "railway", "--db", store.db, "--json", env=env).document
+        assert found["data"][0]["content"] == "naik kereta"
+    rebuilt = titen("reindex", "--db", store.db, "--json")
+    assert rebuilt.code == 0, rebuilt.err
+    assert (rebuilt.document["embedded"], rebuilt.document["reused"]) == (0, 3)
+    gone = titen("reindex", "--db", store.db, env=env)
+    assert gone.code == 1
+    assert "reindex again" in gone.err
+
+
 GROUPS = {"tenant": ("create", "list"), "key": ("create", "list", "revoke")}
 
 

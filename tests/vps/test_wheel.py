@@ -9,8 +9,6 @@ import pytest
 
 from tests.vps.process import ROOT, environment
 
-pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="no wheel is built without README.md")
-
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
