@@ -47,6 +47,21 @@ FORBIDDEN_IN_5XX = (
     ".db",
     "/tmp",
 )
+FILTERS = {
+    "kind",
+    "category",
+    "tags",
+    "tags_match",
+    "priority",
+    "verified",
+    "author",
+    "min_confidence",
+    "created_after",
+    "created_before",
+    "updated_after",
+    "updated_before",
+    "include_expired",
+}
 # Documents rather than envelopes.
 BARE_PATHS = ("/", "/openapi.json", "/v1/export")
 WAIT_S = 60
@@ -176,8 +191,11 @@ class Api:
         return memory
 
     def search(self, query: str, **fields: Any) -> Answer:
-        """Recall; filters are fields too."""
-        return self.request("POST", "/v1/memories/search", json={"query": query, **fields})
+        """Recall; `fields` are scope, limit and filters alike."""
+        named = {name: value for name, value in fields.items() if name not in FILTERS}
+        filters = {name: value for name, value in fields.items() if name in FILTERS}
+        body = {"query": query, **named, **({"filters": filters} if filters else {})}
+        return self.request("POST", "/v1/memories/search", json=body)
 
     def found(self, query: str, **fields: Any) -> list[JsonObject]:
         """The items of a successful recall."""
