@@ -161,6 +161,13 @@ class Api:
         self.http = http
         self.api_key = api_key
         self.ledger = ledger
+        self.headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+
+    def sending(self, **headers: str) -> "Api":
+        """The same caller, who sends these headers too; `_` in a name stands for `-`."""
+        other = Api(self.http, self.api_key, self.ledger)
+        other.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return other
 
     def request(
         self,
@@ -172,17 +179,21 @@ class Api:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        sent = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         response = self.http.request(
-            method, path, json=json, params=params, content=content, headers={**sent, **(headers or {})}
+            method,
+            path,
+            json=json,
+            params=params,
+            content=content,
+            headers={**self.headers, **(headers or {})},
         )
         answer = _checked(method, path.partition("?")[0], response)
         if self.ledger is not None:
             self.ledger.note(self, method, path, answer)
         return answer
 
-    def remember(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
-        return self.request("POST", "/v1/memories", json=fields, headers=headers)
+    def remember(self, **fields: Any) -> Answer:
+        return self.request("POST", "/v1/memories", json=fields)
 
     def stored(self, **fields: Any) -> JsonObject:
         """Remember something new and return the memory."""
@@ -212,17 +223,17 @@ class Api:
         memory: JsonObject = self.get(memory_id).expect(200).data
         return memory
 
-    def patch(self, memory_id: str, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
-        return self.request("PATCH", f"/v1/memories/{memory_id}", json=fields, headers=headers)
+    def patch(self, memory_id: str, **fields: Any) -> Answer:
+        return self.request("PATCH", f"/v1/memories/{memory_id}", json=fields)
 
     def delete(self, memory_id: str) -> Answer:
         return self.request("DELETE", f"/v1/memories/{memory_id}")
 
-    def restore(self, memory_id: str, *, headers: Mapping[str, str] | None = None) -> Answer:
-        return self.request("POST", f"/v1/memories/{memory_id}/restore", headers=headers)
+    def restore(self, memory_id: str) -> Answer:
+        return self.request("POST", f"/v1/memories/{memory_id}/restore")
 
-    def verify(self, memory_id: str, *, headers: Mapping[str, str] | None = None) -> Answer:
-        return self.request("POST", f"/v1/memories/{memory_id}/verify", headers=headers)
+    def verify(self, memory_id: str) -> Answer:
+        return self.request("POST", f"/v1/memories/{memory_id}/verify")
 
     def history(self, memory_id: str, **params: Any) -> Answer:
         return self.request("GET", f"/v1/memories/{memory_id}/history", params=params)

@@ -136,4 +136,4 @@ def subject(new_name: Callable[[str], str]) -> str:
 def embedder(runtime: Runtime) -> Iterator[Embedder]:
     """The provider behind the runtime, healed after the test."""
     yield runtime.embedder
-    runtime.embedder.heal()
+    runtime.embedder.clear()

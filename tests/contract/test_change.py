@@ -53,7 +53,7 @@ def test_each_mutable_field_can_be_patched(api: Api, subject: str, field: str, v
 
 
 @pytest.mark.parametrize(
-    ("field", "cleared"), [("expires_at", None), ("source", None), ("metadata", {})], ids=lambda v: str(v)
+    ("field", "cleared"), [("expires_at", None), ("source", None), ("metadata", {})], ids=str
 )
 def test_null_clears(api: Api, subject: str, field: str, cleared: object) -> None:
     given = {"expires_at": LATER_MS, "source": {"type": "chat", "ref": "r"}, "metadata": {"a": 1}}
@@ -130,7 +130,7 @@ def test_server_fields_cannot_be_set(api: Api, subject: str, field: str) -> None
 
 def test_if_match_lets_the_right_version_through(api: Api, subject: str) -> None:
     memory = api.stored(subject_id=subject, content="Version one")
-    after = api.patch(memory["id"], content="Version two", headers={"If-Match": "1"}).expect(200).data
+    after = api.sending(If_Match="1").patch(memory["id"], content="Version two").expect(200).data
     assert after["version"] == 2
 
 
@@ -147,7 +147,7 @@ def test_another_version_is_a_conflict_that_tells_the_current_one(
     memory = api.stored(subject_id=subject, content="Version one")
     api.patch(memory["id"], content="Version two").expect(200)
     if how == "header":
-        answer = api.patch(memory["id"], content="Lost", headers={"If-Match": str(version)})
+        answer = api.sending(If_Match=str(version)).patch(memory["id"], content="Lost")
     else:
         answer = api.patch(memory["id"], content="Lost", expected_version=version)
     answer.expect(409, "VERSION_CONFLICT")
@@ -158,7 +158,7 @@ def test_another_version_is_a_conflict_that_tells_the_current_one(
 @pytest.mark.parametrize("value", ["abc", "1.5", "-1", "0", "١", "1, 2", "9" * 40])
 def test_a_malformed_if_match_is_refused(api: Api, subject: str, value: str) -> None:
     memory = api.stored(subject_id=subject, content="Unconditional")
-    api.patch(memory["id"], content="Never", headers={"If-Match": value}).refused("If-Match")
+    api.sending(If_Match=value).patch(memory["id"], content="Never").refused("If-Match")
     assert api.read(memory["id"])["version"] == 1
 
 
@@ -243,7 +243,8 @@ def test_history_comes_oldest_first_in_pages(api: Api, subject: str) -> None:
     keyed = {"subject_id": subject, "category": "note", "key": "many"}
     for n in range(7):
         memory = api.remember(**keyed, content=f"Edition {n}").data
-    pages, cursor = [], {}
+    pages: list[list[int]] = []
+    cursor: dict[str, str] = {}
     for _ in range(10):
         page = api.history(memory["id"], limit=3, **cursor).expect(200)
         pages.append([e["version"] for e in page.data])

@@ -128,10 +128,10 @@ def test_a_deleted_memory_stays_deleted_over_a_late_embedding(
     api: Api, embedder: Embedder, subject: str, new_name: Callable[[str], str]
 ) -> None:
     word = new_name("late")
-    embedder.refuse(500)
+    embedder.fail("status", status=500)
     memory = api.stored(subject_id=subject, content=f"Pending {word}")
     api.delete(memory["id"]).expect(200)
-    embedder.heal()
+    embedder.clear()
     api.drain()
     assert api.found(f"Pending {word}", subject_id=subject) == []
     api.get(memory["id"]).expect(404)

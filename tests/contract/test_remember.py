@@ -17,7 +17,7 @@ def test_a_new_memory_is_stored_with_every_default(api: Api, subject: str) -> No
     memory = api.remember(subject_id=subject, content="Prefers window seats").expect(201).data
     assert memory["status"] == "stored"
     assert isinstance(memory["semantic_ready"], bool)
-    expected = {
+    expected: dict[str, Any] = {
         "subject_id": subject,
         "agent_id": None,
         "run_id": None,

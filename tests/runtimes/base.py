@@ -1,7 +1,7 @@
 """What a runtime offers to the contract suite, whatever it is made of."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 __all__ = ["Embedder", "Key", "PrincipalKind", "Role", "Runtime", "Tenant"]
 
@@ -28,26 +28,16 @@ class Tenant:
 class Embedder(Protocol):
     """The embedding provider of a runtime, with its faults under the test's control."""
 
-    def heal(self) -> None:
+    def fail(self, mode: str, **how: Any) -> None:
+        """Answer wrongly from now on; the modes are those of `EmbeddingServer`."""
+        ...
+
+    def clear(self) -> None:
         """Answer correctly and at once again."""
         ...
 
-    def refuse(self, status: int, *, retry_after: str | None = None, times: int | None = None) -> None:
-        """Answer with an HTTP error; for the next `times` requests, or until healed."""
-        ...
-
-    def stall(self, seconds: float) -> None:
-        """Take this long for every answer, until healed."""
-        ...
-
-    def distort(self, how: str) -> None:
-        """Answer 200 with something else than asked for, until healed.
-
-        `garbage`, `short` (one vector too few), `shuffled`, `nan`, `null`, `base64`, `dimensions`.
-        """
-        ...
-
-    def requests(self) -> int:
+    @property
+    def request_count(self) -> int:
         """How many embedding requests have arrived so far."""
         ...
 

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from tests.runtimes.base import Embedder, Key, Tenant
-from tests.runtimes.embedder import start_embedder
+from tests.runtimes.embedding_server import EmbeddingServer
 
 __all__ = ["VpsRuntime"]
 
@@ -32,16 +31,15 @@ class VpsRuntime:
     disposable = True
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._resources = ExitStack()
-        self._embedder, embedder_url = start_embedder(self._resources)
+        self._embedder = EmbeddingServer().start()
         self._database = directory / "titen.db"
         self._log = directory / "service.log"
         self._port = _free_port()
         self._environment = {
             **{name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             "TITEN_EMBED": "endpoint",
-            "TITEN_EMBED_BASE_URL": embedder_url,
-            "TITEN_EMBED_MODEL": "test-embedder",
+            "TITEN_EMBED_BASE_URL": self._embedder.base_url,
+            "TITEN_EMBED_MODEL": self._embedder.model,
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -104,7 +102,7 @@ class VpsRuntime:
     def close(self) -> None:
         if self._process is not None:
             self._stop(signal.SIGTERM)
-        self._resources.close()
+        self._embedder.close()
 
     def _titen(self, *arguments: str) -> dict[str, Any]:
         """Run one `titen` command on the store and return its JSON answer."""
