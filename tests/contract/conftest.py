@@ -16,8 +16,8 @@ NOT_BUILT_YET = "the Worker runtime is not built yet"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "runtime" in metafunc.fixturenames:
-        metafunc.parametrize("runtime", _chosen_runtimes(metafunc.config), indirect=True, scope="session")
+    if "runtime_name" in metafunc.fixturenames:
+        metafunc.parametrize("runtime_name", _chosen_runtimes(metafunc.config), scope="session")
 
 
 def _chosen_runtimes(config: pytest.Config) -> list[Any]:
@@ -29,19 +29,21 @@ def _chosen_runtimes(config: pytest.Config) -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def runtime(
+    runtime_name: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Runtime]:
     """The runtime under test, started once."""
-    started = start_runtime(request, tmp_path_factory)
+    if runtime_name == "live":
+        yield LiveRuntime(pytestconfig.getoption("--base-url"), pytestconfig.getoption("--api-key"))
+        return
+    started = start_runtime(runtime_name, tmp_path_factory)
     yield started
     started.close()
 
 
-def start_runtime(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, **settings: str
-) -> Runtime:
-    if request.param == "live":
-        return LiveRuntime(request.config.getoption("--base-url"), request.config.getoption("--api-key"))
-    return VpsRuntime(tmp_path_factory.mktemp("vps"), settings)
+def start_runtime(name: str, tmp_path_factory: pytest.TempPathFactory, **settings: str) -> Runtime:
+    """A new runtime of its own, for tests that break it; the caller closes it."""
+    return {"vps": VpsRuntime}[name](tmp_path_factory.mktemp(name), settings)
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +113,12 @@ def anyone(http: httpx.Client) -> Api:
 @pytest.fixture
 def fresh(runtime: Runtime, http: httpx.Client) -> Api:
     """A human admin of an empty tenant; the test needs the mark needs_control."""
+    return Api(http, runtime.new_tenant().admin.api_key)
+
+
+@pytest.fixture
+def empty(runtime: Runtime, http: httpx.Client) -> Api:
+    """A human admin of one more empty tenant; the test needs the mark needs_control."""
     return Api(http, runtime.new_tenant().admin.api_key)
 
 

@@ -67,8 +67,8 @@ class Runtime(Protocol):
         """Start the stopped service on the same store; returns when it answers."""
         ...
 
-    def restart(self) -> None:
-        """End the service in the orderly way and start it again on the same store."""
+    def restart(self, **settings: str) -> None:
+        """End the service in the orderly way and start it on the same store, with these settings too."""
         ...
 
     def kill(self) -> None:

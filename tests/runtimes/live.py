@@ -28,7 +28,7 @@ class LiveRuntime:
     def start(self) -> None:
         self._no_control()
 
-    def restart(self) -> None:
+    def restart(self, **_settings: str) -> None:
         self._no_control()
 
     def kill(self) -> None:

@@ -35,7 +35,7 @@ class VpsRuntime:
         self._database = directory / "titen.db"
         self._log = directory / "service.log"
         self._port = _free_port()
-        self._environment = {
+        self._environment: dict[str, str] = {
             **{name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             "TITEN_EMBED": "endpoint",
             "TITEN_EMBED_BASE_URL": self._embedder.base_url,
@@ -78,7 +78,8 @@ class VpsRuntime:
             )
         self._wait_until_it_answers(self._process, seen)
 
-    def restart(self) -> None:
+    def restart(self, **settings: str) -> None:
+        self._environment |= settings
         if self._process is not None:
             code = self._stop(signal.SIGTERM)
             if code not in (0, -signal.SIGTERM):
