@@ -136,9 +136,7 @@ def identity(
     if key is not None:
         return sha256_hex("keyed", subject_id, category or "", key)
     ref = source.ref if kind is Kind.EPISODIC and source is not None else None
-    return sha256_hex(
-        "unkeyed", subject_id, agent_id or "", run_id or "", kind, content_hash(content), ref or ""
-    )
+    return sha256_hex("unkeyed", subject_id, agent_id or "", run_id or "", kind, content_hash(content), ref or "")
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -199,7 +199,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One canonical row. `seq` is the row id of every index and never leaves the service."""
+    """One canonical row. `seq` is the row id of every index and never leaves the service.
+
+    `confidence_given` tells a confidence somebody chose from one that follows the author.
+    """
 
     seq: int
     id: str
@@ -217,6 +220,7 @@ class Memory:
     verified_at_ms: int | None
     verified_by: str | None
     confidence: float
+    confidence_given: bool
     source: Source | None
     metadata: Mapping[str, Any]
     created_at_ms: int

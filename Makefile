@@ -1,0 +1,72 @@
+# Everything a person or CI does here. Needs make, Python >= 3.11 and a package registry.
+# Variables are for the command line: make run PORT=9000, make test PYTEST_ARGS=-x
+
+PORT = 8787
+DB = .titen/titen.db
+PYTHON = python3.13 python3.12 python3.11 python3
+PYTEST_ARGS = -n 2 --dist loadgroup
+
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+PYTHON_READY = $(VENV)/.python-ready
+APP_READY = $(VENV)/.app-ready
+DEV_READY = $(VENV)/.dev-ready
+
+.PHONY: help setup run test lint format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: $(DEV_READY) ## install Titen and the development tools into .venv
+
+run: $(APP_READY) ## start Titen on http://127.0.0.1:PORT with the store in DB
+	@exec $(BIN)/titen up --db "$(DB)" --host 127.0.0.1 --port "$(PORT)"
+
+test: lint ## lint, then run every test (PYTEST_ARGS goes to pytest)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV_READY) ## check style, types and the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(DEV_READY) ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv, caches and builds; never a store
+	rm -rf $(VENV) build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+
+# Stamps: each is newer than what it was made from, so a second call has nothing to do.
+$(DEV_READY): $(APP_READY)
+	$(PIP) install --group dev
+	@touch $@
+
+$(APP_READY): $(PYTHON_READY) pyproject.toml
+	$(PIP) install --editable '.[vps,local]'
+	@touch $@
+
+# Each candidate is run, not just looked up: a pyenv shim exists for versions that do not.
+$(PYTHON_READY):
+	@bare=; \
+	for python in $(PYTHON); do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  "$$python" -c 'import venv' 2>/dev/null && "$$python" -m ensurepip --version >/dev/null 2>&1 || \
+	    { bare="$${bare:-$$python}"; continue; }; \
+	  echo "Creating $(VENV) with $$("$$python" --version) ($$python)"; \
+	  "$$python" -m venv --clear $(VENV) || exit 1; \
+	  $(PIP) install --quiet --upgrade 'pip>=25.1' || exit 1; \
+	  touch $@; \
+	  exit 0; \
+	done; \
+	if [ -n "$$bare" ]; then \
+	  echo "$$bare cannot create virtual environments: install its venv package" >&2; \
+	  echo "(Debian and Ubuntu: apt install python3-venv) and run make again." >&2; \
+	else \
+	  echo "Titen needs Python 3.11 or newer and found none (tried: $(PYTHON))." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+	fi; \
+	exit 1

@@ -1,0 +1,109 @@
+"""Draining the outbox: give every memory its vector, later if not at once.
+
+One `drain` serves start-up, timer, cron, repair and the write path. It is idempotent, leases what
+it works on, and never lets one bad text hold up the others.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from titen_core import limits
+from titen_core.errors import ModelError, ModelUnavailable
+from titen_core.kernel import Kernel
+from titen_core.protocols import Vector
+from titen_core.semantics import SemanticState, SemanticStatus
+from titen_core.sql.outbox import Work
+
+__all__ = ["Drained", "backoff_ms", "drain", "embed_each"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one drain did. `more`: another one now would find work."""
+
+    completed: int
+    postponed: int
+    more: bool
+
+
+_NOTHING = Drained(0, 0, more=False)
+
+
+async def drain(kernel: Kernel, limit: int = limits.DRAIN_ITEMS) -> Drained:
+    """Bring up to `limit` due rows to the index. Safe to run twice at once; SqlErrors pass through."""
+    state = await kernel.semantics.state(patience_ms=limits.EMBED_DRAIN_DEADLINE_MS)
+    if state.status is not SemanticStatus.READY or state.fingerprint is None or state.index is None:
+        return _NOTHING
+    lease = kernel.new_id()
+    work = await kernel.store.outbox.claim(lease, state.fingerprint, limit=limit, now_ms=kernel.clock())
+    if not work:
+        return _NOTHING
+    for item in work:
+        if item.content is None:
+            await kernel.store.outbox.forget(item, lease, state.index)
+    live = [item for item in work if item.content is not None]
+    results = await _vectors(kernel, live)
+    completed = 0
+    for item, result in zip(live, results, strict=True):
+        if not isinstance(result, ModelError):
+            await _complete(kernel, state, item, lease, result)
+            completed += 1
+    await _postpone(kernel, lease, live, results)
+    return Drained(completed, len(live) - completed, more=len(work) == limit and completed > 0)
+
+
+async def _vectors(kernel: Kernel, work: Sequence[Work]) -> list[Vector | ModelError]:
+    """A vector or a failure for each; canonical vectors are used again, not made again."""
+    missing = [item for item in work if item.vector is None]
+    made = dict(zip((item.seq for item in missing), await embed_each(kernel, missing), strict=True))
+    return [made[item.seq] if item.vector is None else item.vector for item in work]
+
+
+async def embed_each(kernel: Kernel, work: Sequence[Work]) -> list[Vector | ModelError]:
+    """Embed one batch, halving it after a refusal until the one bad text stands alone.
+
+    A provider that is down or throttles fails all of them at once, without trying each.
+    """
+    if not work:
+        return []
+    texts = [item.content or "" for item in work]
+    try:
+        return list(await kernel.semantics.embed(texts, purpose="memory", deadline_ms=limits.EMBED_DRAIN_DEADLINE_MS))
+    except ModelUnavailable as failure:
+        return [failure] * len(work)
+    except ModelError as failure:
+        if len(work) == 1:
+            return [failure]
+    half = len(work) // 2
+    first = await embed_each(kernel, work[:half])
+    if first and isinstance(first[-1], ModelUnavailable):
+        return [*first, *[first[-1]] * (len(work) - half)]
+    return [*first, *await embed_each(kernel, work[half:])]
+
+
+async def _complete(kernel: Kernel, state: SemanticState, item: Work, lease: str, vector: Vector) -> None:
+    if state.fingerprint is not None and state.index is not None:
+        await kernel.store.outbox.complete(item, lease, vector, state.fingerprint, state.index)
+
+
+async def _postpone(kernel: Kernel, lease: str, work: Sequence[Work], results: Sequence[Vector | ModelError]) -> None:
+    """Put failures back: an outage costs no attempt, a refused text does."""
+    for item, result in zip(work, results, strict=True):
+        if isinstance(result, ModelError):
+            outage = isinstance(result, ModelUnavailable)
+            wait_ms = backoff_ms(item.attempts)
+            if isinstance(result, ModelUnavailable) and result.retry_after_ms is not None:
+                wait_ms = min(result.retry_after_ms, limits.OUTBOX_BACKOFF_MAX_MS)
+            await kernel.store.outbox.postpone(
+                [item], lease, until_ms=kernel.clock() + wait_ms, reason=type(result).__name__, counted=not outage
+            )
+
+
+def backoff_ms(attempts: int) -> int:
+    """Bounded exponential backoff with full jitter (Brooker, "Exponential Backoff and Jitter", AWS 2015).
+
+    Between half and all of OUTBOX_BACKOFF_MIN_MS doubled by each attempt, at most OUTBOX_BACKOFF_MAX_MS.
+    """
+    ceiling = min(limits.OUTBOX_BACKOFF_MIN_MS * 2 ** min(attempts, 30), limits.OUTBOX_BACKOFF_MAX_MS)
+    return random.randint(ceiling // 2, ceiling)  # noqa: S311 - spreading load, not a secret

@@ -1,0 +1,132 @@
+"""Recall: search by meaning and by words, fuse, and show only what SQL still vouches for.
+
+One embedding, one vector query, one text query and one hydration, with one refill of a channel that
+came back short. A channel that fails is named in the answer and the other one carries it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from titen_core import limits
+from titen_core.errors import IndexUnavailable, ModelError, SqlBusy, SqlError
+from titen_core.kernel import Kernel
+from titen_core.models import Access, ChannelState, Filters, Memory, Scope
+from titen_core.protocols import VectorHit
+from titen_core.ranking import Ranked, Score, fuse
+from titen_core.semantics import SemanticStatus
+from titen_core.sql.text_index import TextAnswer, TextHit
+from titen_core.text import QueryTerm, query_terms
+
+__all__ = ["Channels", "Found", "Recalled", "recall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """How each channel answered."""
+
+    vector: ChannelState
+    text: ChannelState
+    overlay: ChannelState
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One memory with its score."""
+
+    memory: Memory
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Best first, at most the limit asked for."""
+
+    items: tuple[Found, ...]
+    channels: Channels
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    access: Access
+    scope: Scope
+    filters: Filters
+    query: str
+    now_ms: int
+    wanted: int
+
+
+async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters, *, query: str, limit: int) -> Recalled:
+    """The `limit` memories that answer `query` best, under access, scope and filters.
+
+    Never raises for a model or index that fails; SqlErrors of the canonical tables pass through.
+    """
+    wanted = min(limit * limits.CHANNEL_CANDIDATES_FACTOR, limits.CHANNEL_CANDIDATES_MAX)
+    question = _Question(access, scope, filters, query, kernel.clock(), wanted)
+    (vector_state, vector_hits), (text_state, text_hits) = await asyncio.gather(
+        _by_meaning(kernel, question), _by_words(kernel, question)
+    )
+    ranked = fuse(
+        [hit.seq for hit in vector_hits],
+        [hit.seq for hit in text_hits],
+        [],
+        {hit.seq: hit.similarity for hit in vector_hits},
+    )
+    rows = await kernel.store.memories.hydrate(access, scope, filters, [row.seq for row in ranked], question.now_ms)
+    current = {hit.seq for hit in vector_hits if _is_current(hit, rows.get(hit.seq))}
+    items = [Found(rows[row.seq], row.score) for row in ranked if row.seq in rows and _still_found(row, current)]
+    return Recalled(tuple(items[:limit]), Channels(vector_state, text_state, ChannelState.OFF))
+
+
+async def _by_meaning(kernel: Kernel, question: _Question) -> tuple[ChannelState, Sequence[VectorHit]]:
+    state = await kernel.semantics.state()
+    if state.status is SemanticStatus.OFF:
+        return ChannelState.OFF, ()
+    if state.index is None:
+        return ChannelState.DEGRADED, ()
+    try:
+        vectors = await kernel.semantics.embed(
+            [question.query], purpose="query", deadline_ms=kernel.deadlines.embed_read_ms
+        )
+        answer = await state.index.search(
+            question.access, question.scope, question.filters, vectors[0], question.wanted, question.now_ms
+        )
+    except (ModelError, IndexUnavailable, SqlError):
+        kernel.semantics.forget()
+        return ChannelState.DEGRADED, ()
+    return (ChannelState.PARTIAL if answer.partial else ChannelState.OK), answer.hits
+
+
+async def _by_words(kernel: Kernel, question: _Question) -> tuple[ChannelState, Sequence[TextHit]]:
+    terms = query_terms(question.query)
+    try:
+        answer = await kernel.store.text.search(
+            question.access, question.scope, question.filters, terms, question.wanted, question.now_ms
+        )
+    except SqlBusy:
+        raise
+    except SqlError:
+        kernel.wake()
+        return ChannelState.DEGRADED, ()
+    alone = kernel.semantics.gateway is None
+    return ChannelState.OK, answer.hits if alone else _past_the_gate(answer, terms)
+
+
+def _past_the_gate(answer: TextAnswer, terms: Sequence[QueryTerm]) -> list[TextHit]:
+    """Hits that hold enough of the query to be worth a rank beside the vector channel's.
+
+    A word or two of a sentence make a weak hit that would push down a strong semantic one. An
+    identifier counts whatever its share is.
+    """
+    exact = sum(1 << bit for bit, term in enumerate(terms) if term.exact)
+    least = answer.total_weight * limits.COVERAGE_GATE
+    return [hit for hit in answer.hits if hit.weight >= least or hit.bits & exact]
+
+
+def _is_current(hit: VectorHit, row: Memory | None) -> bool:
+    return row is not None and hit.content_version in {None, row.content_version}
+
+
+def _still_found(row: Ranked, current: set[int]) -> bool:
+    """A row whose only evidence is a stale vector was not found."""
+    return row.score.text_rank is not None or row.seq in current

@@ -1,0 +1,107 @@
+"""Remember: embed, then write row, terms, event, vector and outbox in one atomic batch.
+
+The embedder may be down or slow: the memory is stored all the same and gets its vector later.
+"""
+
+import dataclasses
+
+from titen_core.errors import IdempotencyConflict, ModelError, SqlConstraint
+from titen_core.kernel import Kernel
+from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
+from titen_core.protocols import Statement, Vector
+from titen_core.semantics import SemanticState, SemanticStatus
+from titen_core.sql.fragments import Fragment
+from titen_core.sql.idempotency import Ticket, record
+from titen_core.sql.memories import draft_identity
+from titen_core.sql.vectors import attach_vector
+
+__all__ = ["embed_for_write", "remember", "replay", "vector_statements"]
+
+
+async def remember(kernel: Kernel, access: Access, draft: Draft, ticket: Ticket | None = None) -> Written:
+    """Store the draft, or update, restore or leave unchanged what holds its identity.
+
+    Answers after the batch is durable. Raises IdempotencyConflict; the driver's SqlErrors pass through.
+    """
+    done = await replay(kernel, access, ticket)
+    if done is not None:
+        return done
+    standing = await kernel.store.memories.find(access, draft_identity(draft))
+    if standing is not None and ticket is None and _says_nothing_new(draft, standing, kernel.clock()):
+        return Written(Outcome.UNCHANGED, standing)
+    state, vector = await _vector_for(kernel, draft, standing)
+    op, now_ms = kernel.new_id(), kernel.clock()
+
+    def extra(mine: Fragment) -> list[Statement]:
+        identity = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
+        return [
+            *vector_statements(state, vector, mine),
+            *record(access, ticket, identity, op, None, now_ms),
+        ]
+
+    try:
+        return await kernel.store.memories.remember(
+            access, draft, memory_id=kernel.new_id(), op=op, now_ms=now_ms, extra=extra
+        )
+    except SqlConstraint:
+        done = await replay(kernel, access, ticket)
+        if done is None:
+            raise
+        return done
+
+
+async def replay(kernel: Kernel, access: Access, ticket: Ticket | None) -> Written | None:
+    """What an earlier request under this ticket did, its record as it stands now. None if there was none.
+
+    Raises IdempotencyConflict when the key was used for another request.
+    """
+    done = await kernel.store.idempotency.find(access, ticket, kernel.clock()) if ticket else None
+    if done is None or ticket is None:
+        return None
+    if done.request_hash != ticket.request_hash:
+        raise IdempotencyConflict(
+            "This Idempotency-Key was used for another request in the last 24 hours; send a new key."
+        )
+    row = await kernel.store.memories.get(access, done.memory_id, deleted=True)
+    if row is None:
+        return None
+    shown = row if row.deleted_at_ms is None else dataclasses.replace(row, content="")
+    return Written(done.outcome, dataclasses.replace(shown, version=done.version))
+
+
+async def embed_for_write(kernel: Kernel, text: str) -> tuple[SemanticState, Vector | None]:
+    """The state of the index and a vector to store with the row, or None to leave it to the outbox."""
+    state = await kernel.semantics.state()
+    if state.status is not SemanticStatus.READY:
+        return state, None
+    try:
+        vectors = await kernel.semantics.embed([text], purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
+    except ModelError:
+        kernel.wake()
+        return state, None
+    return state, vectors[0]
+
+
+def vector_statements(state: SemanticState, vector: Vector | None, mine: Fragment) -> list[Statement]:
+    """What the batch adds for a vector at hand."""
+    if vector is None or state.fingerprint is None or state.index is None:
+        return []
+    return attach_vector(mine, vector, state.fingerprint, state.index)
+
+
+async def _vector_for(kernel: Kernel, draft: Draft, standing: Memory | None) -> tuple[SemanticState, Vector | None]:
+    same_words = standing is not None and standing.content == draft.content and standing.deleted_at_ms is None
+    if same_words:
+        return await kernel.semantics.state(), None
+    return await embed_for_write(kernel, draft.content)
+
+
+def _says_nothing_new(draft: Draft, standing: Memory, now_ms: int) -> bool:
+    """Whether every given field already holds; a fast path, since the batch decides the same."""
+    gone = standing.deleted_at_ms is not None or (
+        standing.expires_at_ms is not None and standing.expires_at_ms <= now_ms
+    )
+    names = [field.name for field in dataclasses.fields(draft)]
+    return not gone and all(
+        getattr(draft, name) is UNSET or getattr(draft, name) == getattr(standing, name) for name in names
+    )
