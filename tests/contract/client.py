@@ -143,7 +143,7 @@ class Ledger:
             if path == "/v1/memories" and answer.body is not None:
                 self._memories[answer.data["id"]] = api
             elif path == "/v1/keys":
-                self._keys[answer.data["key_id"]] = api
+                self._keys[answer.data["id"]] = api
 
     def clean_up(self, admin: "Api") -> None:
         for memory_id in self._memories:

@@ -74,9 +74,7 @@ def api(http: httpx.Client, tenant: Tenant, ledger: Ledger | None) -> Iterator[A
 
 
 class MakeCaller(Protocol):
-    def __call__(
-        self, role: Role = "writer", kind: PrincipalKind = "agent", subject_id: str | None = None
-    ) -> Api: ...
+    def __call__(self, role: Role = "writer", kind: PrincipalKind = "agent", subject_id: str | None = None) -> Api: ...
 
 
 @pytest.fixture

@@ -88,9 +88,7 @@ def test_restore_brings_the_same_record_back(api: Api, subject: str) -> None:
     after = api.restore(before["id"]).expect(200).data
     changed = {"version", "updated_at", "index_status", "status", "semantic_ready"}
     assert after["version"] == 3
-    assert {n: v for n, v in after.items() if n not in changed} == {
-        n: v for n, v in before.items() if n not in changed
-    }
+    assert {n: v for n, v in after.items() if n not in changed} == {n: v for n, v in before.items() if n not in changed}
     assert api.listed(subject_id=subject).ids == [before["id"]]
     assert [m["id"] for m in api.found("rises ashes", subject_id=subject)] == [before["id"]]
     assert api.tags(subject_id=subject).data != []

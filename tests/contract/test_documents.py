@@ -76,9 +76,7 @@ def test_no_answer_is_left_to_default(document: dict[str, Any]) -> None:
 
 
 def test_no_schema_is_a_bare_object(document: dict[str, Any]) -> None:
-    bare = [
-        s for s in schemas(document) if not {"properties", "additionalProperties", "$ref", "allOf"} & set(s)
-    ]
+    bare = [s for s in schemas(document) if not {"properties", "additionalProperties", "$ref", "allOf"} & set(s)]
     assert bare == []
 
 

@@ -24,9 +24,7 @@ def test_an_expired_memory_can_be_read_by_id(api: Api, subject: str) -> None:
 def test_include_expired_shows_it(api: Api, subject: str) -> None:
     memory = expired(api, subject_id=subject, content="Parking spot B7")
     assert api.listed(subject_id=subject, include_expired=True).expect(200).ids == [memory["id"]]
-    assert [m["id"] for m in api.found("parking B7", subject_id=subject, include_expired=True)] == [
-        memory["id"]
-    ]
+    assert [m["id"] for m in api.found("parking B7", subject_id=subject, include_expired=True)] == [memory["id"]]
 
 
 def test_include_expired_false_hides_it(api: Api, subject: str) -> None:

@@ -167,9 +167,7 @@ def test_the_backlog_drains_by_itself(breakable: Runtime, owner: Api, subject: s
     owner.wait_until_indexed(*ids)
 
 
-def test_a_batch_that_is_too_large_for_the_provider_is_split(
-    breakable: Runtime, owner: Api, subject: str
-) -> None:
+def test_a_batch_that_is_too_large_for_the_provider_is_split(breakable: Runtime, owner: Api, subject: str) -> None:
     """Field case 25: the provider takes at most ten inputs."""
     breakable.embedder.fail("status", status=503)
     at_once(lambda n: owner.stored(subject_id=subject, content=f"Batch row {n}"), range(40))
@@ -191,9 +189,7 @@ def test_one_bad_text_does_not_hold_up_the_others(breakable: Runtime, owner: Api
     assert owner.read(bad["id"])["index_status"] == "ready"
 
 
-def test_an_edit_while_the_provider_is_down_leaves_the_last_words(
-    breakable: Runtime, owner: Api, subject: str
-) -> None:
+def test_an_edit_while_the_provider_is_down_leaves_the_last_words(breakable: Runtime, owner: Api, subject: str) -> None:
     memory = owner.stored(subject_id=subject, content=MEANT)
     owner.wait_until_indexed(memory["id"])
     breakable.embedder.fail("status", status=500)
@@ -229,9 +225,7 @@ def test_a_provider_of_other_dimensions_fails_readiness_and_nothing_else(
     assert owner.found(BY_MEANING, subject_id=subject)[0]["score"]["vector_rank"] == 1
 
 
-def test_a_dead_provider_fails_readiness_but_not_the_start(
-    breakable: Runtime, owner: Api, subject: str
-) -> None:
+def test_a_dead_provider_fails_readiness_but_not_the_start(breakable: Runtime, owner: Api, subject: str) -> None:
     breakable.embedder.fail("status", status=500)
     breakable.restart()
     owner.request("GET", "/healthz").expect(200)
@@ -285,9 +279,7 @@ def test_a_broken_text_index_is_noticed_and_heals_without_a_restart(
     assert owner.found("echidna", subject_id=subject)[0]["id"] == later["id"]
 
 
-def test_a_write_onto_a_broken_text_index_is_whole_or_nothing(
-    breakable: Runtime, owner: Api, subject: str
-) -> None:
+def test_a_write_onto_a_broken_text_index_is_whole_or_nothing(breakable: Runtime, owner: Api, subject: str) -> None:
     breakable.break_text_index()
     answer = owner.remember(subject_id=subject, content="All or nothing: wombat")
     listed = owner.all_listed(subject_id=subject)

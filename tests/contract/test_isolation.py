@@ -163,9 +163,7 @@ def test_a_locked_key_that_names_another_subject_is_forbidden(
     assert len(api.all_listed(subject_id=other)) == int(exists)
 
 
-def test_a_locked_key_works_on_its_own_subject_named_or_not(
-    api: Api, caller: MakeCaller, subject: str
-) -> None:
+def test_a_locked_key_works_on_its_own_subject_named_or_not(api: Api, caller: MakeCaller, subject: str) -> None:
     locked = caller("writer", "agent", subject)
     mine = locked.stored(content="About me", tags=["me"])
     api.stored(subject_id=f"{subject}-2", content="About somebody else, about me", tags=["me"])

@@ -17,10 +17,10 @@ def test_a_new_key_works_and_is_who_it_says(api: Api, anyone: Api, new_name: New
     name, subject = new_name("bot"), new_name("subject")
     made = api.create_key(principal=name, kind="agent", role="writer", subject_id=subject).expect(201).data
     _, key_id, secret = made["api_key"].split("_", 2)
-    assert key_id == made["key_id"]
+    assert key_id == made["id"]
     assert len(secret) >= 43
     me = Api(anyone.http, made["api_key"]).principal().expect(200).data
-    expected = {"name": name, "kind": "agent", "role": "writer", "subject_id": subject, "expires_at": None}
+    expected = {"principal": name, "kind": "agent", "role": "writer", "subject_id": subject, "expires_at": None}
     assert {field: me[field] for field in expected} == expected
     assert me["tenant_id"] == api.principal().data["tenant_id"]
 
@@ -33,7 +33,7 @@ def test_the_first_key_is_a_human_admin(api: Api) -> None:
 def test_the_list_shows_keys_without_their_secrets(api: Api, new_name: NewName) -> None:
     made = api.create_key(principal=new_name("bot"), kind="service", role="reader").expect(201).data
     answer = api.request("GET", "/v1/keys").expect(200)
-    listed = {key["key_id"]: key for key in answer.data}[made["key_id"]]
+    listed = {key["id"]: key for key in answer.data}[made["id"]]
     assert (listed["kind"], listed["role"]) == ("service", "reader")
     assert made["api_key"].rpartition("_")[2] not in answer.content.decode()
     assert not {name for name in listed if "secret" in name or "hash" in name or name == "api_key"}
@@ -43,15 +43,15 @@ def test_a_revoked_key_is_refused_at_once(api: Api, anyone: Api, new_name: NewNa
     made = api.create_key(principal=new_name("bot"), kind="agent", role="writer").expect(201).data
     caller = Api(anyone.http, made["api_key"])
     caller.principal().expect(200)
-    api.revoke_key(made["key_id"]).expect(200)
+    api.revoke_key(made["id"]).expect(200)
     caller.principal().expect(401, "UNAUTHENTICATED")
     caller.search("anything").expect(401, "UNAUTHENTICATED")
 
 
 def test_revoking_twice_is_harmless_and_an_unknown_key_is_not_found(api: Api, new_name: NewName) -> None:
     made = api.create_key(principal=new_name("bot"), kind="agent", role="writer").expect(201).data
-    api.revoke_key(made["key_id"]).expect(200)
-    api.revoke_key(made["key_id"]).expect(200)
+    api.revoke_key(made["id"]).expect(200)
+    api.revoke_key(made["id"]).expect(200)
     api.revoke_key("00000000").expect(404, "NOT_FOUND")
 
 
@@ -93,7 +93,7 @@ def test_a_locked_admin_neither_sees_nor_revokes_wider_keys(
 ) -> None:
     wide = api.create_key(principal=new_name("bot"), kind="agent", role="writer").expect(201).data
     locked = caller("admin", "human", subject)
-    assert locked.revoke_key(wide["key_id"]).status in (403, 404)
+    assert locked.revoke_key(wide["id"]).status in (403, 404)
     Api(api.http, wide["api_key"]).principal().expect(200)
 
 
@@ -101,8 +101,8 @@ def test_a_locked_admin_neither_sees_nor_revokes_wider_keys(
 def test_another_tenants_keys_are_unknown(api: Api, foreign: Api, new_name: NewName) -> None:
     theirs = foreign.create_key(principal=new_name("bot"), kind="agent", role="writer").expect(201).data
     unknown = api.revoke_key("00000000").expect(404)
-    assert api.revoke_key(theirs["key_id"]).expect(404).error.keys() == unknown.error.keys()
-    assert theirs["key_id"] not in api.request("GET", "/v1/keys").expect(200).content.decode()
+    assert api.revoke_key(theirs["id"]).expect(404).error.keys() == unknown.error.keys()
+    assert theirs["id"] not in api.request("GET", "/v1/keys").expect(200).content.decode()
     Api(api.http, theirs["api_key"]).principal().expect(200)
 
 

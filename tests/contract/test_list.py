@@ -107,9 +107,7 @@ def test_an_unknown_subject_has_nothing(api: Api, subject: str) -> None:
     ],
     ids=str,
 )
-def test_each_filter_keeps_the_matching_rows(
-    agent: Api, subject: str, fields: JsonObject, inside: JsonObject
-) -> None:
+def test_each_filter_keeps_the_matching_rows(agent: Api, subject: str, fields: JsonObject, inside: JsonObject) -> None:
     agent.stored(subject_id=subject, content="Plain row")
     memory = agent.stored(subject_id=subject, content="Special row", **fields)
     assert agent.listed(subject_id=subject, **inside).expect(200).ids == [memory["id"]]

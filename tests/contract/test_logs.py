@@ -32,9 +32,7 @@ def test_no_marker_of_a_request_is_ever_logged(
     api.sending(Idempotency_Key=key).remember(subject_id=subject, content=query)
     wrong = f"titen_{new_name('markerid')}_{new_name('markersecret')}"
     anyone.sending(Authorization=f"Bearer {wrong}").principal().expect(401)
-    made = api.create_key(principal=new_name("p"), kind="agent", role="reader", subject_id=subject).expect(
-        201
-    )
+    made = api.create_key(principal=new_name("p"), kind="agent", role="reader", subject_id=subject).expect(201)
     Api(api.http, made.data["api_key"]).listed(subject_id="other").expect(403)
     logged = runtime.logs()
     secrets = [api.api_key or "", made.data["api_key"], wrong]

@@ -128,9 +128,7 @@ def test_the_limit_is_five_unless_said_and_is_kept(api: Api, subject: str) -> No
 
 
 def test_the_same_question_gets_the_same_answer(api: Api, subject: str) -> None:
-    at_once(
-        lambda n: api.stored(subject_id=subject, content=f"Same phrase {'again ' * (n % 3)}{n}"), range(12)
-    )
+    at_once(lambda n: api.stored(subject_id=subject, content=f"Same phrase {'again ' * (n % 3)}{n}"), range(12))
     api.drain()
     first = api.found("same phrase again", subject_id=subject, limit=20)
     for _ in range(3):
@@ -169,9 +167,7 @@ def test_nothing_relevant_is_an_answer(api: Api, subject: str) -> None:
 
 def test_deleted_hits_eat_no_slots(api: Api, subject: str) -> None:
     """Field case 52: five deleted better matches left the live one out."""
-    live = api.stored(
-        subject_id=subject, content="The launch code was mentioned once in a long story about code"
-    )
+    live = api.stored(subject_id=subject, content="The launch code was mentioned once in a long story about code")
     better = [api.stored(subject_id=subject, content=f"launch code {n}")["id"] for n in range(5)]
     api.drain()
     for memory_id in better:
@@ -242,7 +238,7 @@ def crowd(runtime: Runtime, http: httpx.Client, tenant: Tenant) -> Iterator[Crow
     ledger = Ledger()
     admin = Api(http, tenant.admin.api_key, ledger)
     key = admin.create_key(principal="crowd", kind="agent", role="writer").expect(201).data
-    yield Crowd(admin, Api(http, key["api_key"], ledger), f"crowd-{key['key_id']}")
+    yield Crowd(admin, Api(http, key["api_key"], ledger), f"crowd-{key['id']}")
     if not runtime.disposable:
         ledger.clean_up(admin)
 

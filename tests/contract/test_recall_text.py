@@ -83,9 +83,7 @@ def test_rarer_words_count_more(api: Api, subject: str) -> None:
 
 def test_a_full_sentence_finds_its_row(api: Api, subject: str) -> None:
     for n in range(12):
-        api.stored(
-            subject_id=subject, content=f"The user has asked about the invoice of month {n} and it is paid"
-        )
+        api.stored(subject_id=subject, content=f"The user has asked about the invoice of month {n} and it is paid")
     sentence = "The user has asked whether the marmalade factory in Kediri is open on Sunday"
     memory = api.stored(subject_id=subject, content=sentence)
     assert api.found(sentence, subject_id=subject)[0]["id"] == memory["id"]

@@ -77,9 +77,7 @@ def test_content_is_trimmed_and_otherwise_unchanged(api: Api, subject: str) -> N
     assert memory["content"] == kept
 
 
-@pytest.mark.parametrize(
-    "name", ["session-agent:main:main", "a/b", "a b", "🙂", "../x?y#z", "é" * 128, "%00"]
-)
+@pytest.mark.parametrize("name", ["session-agent:main:main", "a/b", "a b", "🙂", "../x?y#z", "é" * 128, "%00"])
 def test_any_printable_subject_works_everywhere(api: Api, subject: str, name: str) -> None:
     """Field cases 34 and 49: ids with ':' or many bytes were accepted and failed later."""
     stem = subject[-12:]
@@ -98,9 +96,7 @@ def test_the_same_again_is_unchanged(api: Api, subject: str) -> None:
 
 
 @pytest.mark.parametrize("respelled", ["Café  au \n lait", "Cafe\u0301 au lait", "  Café au lait  "])
-def test_spelling_by_white_space_or_composition_is_the_same_memory(
-    api: Api, subject: str, respelled: str
-) -> None:
+def test_spelling_by_white_space_or_composition_is_the_same_memory(api: Api, subject: str, respelled: str) -> None:
     first = api.stored(subject_id=subject, content="Café au lait")
     assert api.remember(subject_id=subject, content=respelled).expect(200).data["id"] == first["id"]
     assert len(api.all_listed(subject_id=subject)) == 1
@@ -117,9 +113,7 @@ def test_spelling_by_white_space_or_composition_is_the_same_memory(
     ],
     ids=str,
 )
-def test_a_different_scope_kind_or_letter_is_another_memory(
-    api: Api, subject: str, difference: dict[str, str]
-) -> None:
+def test_a_different_scope_kind_or_letter_is_another_memory(api: Api, subject: str, difference: dict[str, str]) -> None:
     first = api.stored(subject_id=subject, content="The same words")
     second = api.stored(**{"subject_id": subject, "content": "The same words", **difference})
     assert first["id"] != second["id"]
@@ -175,9 +169,7 @@ def test_omitted_fields_keep_their_value(api: Api, subject: str) -> None:
     ],
     ids=str,
 )
-def test_a_given_field_that_differs_updates_the_same_memory(
-    api: Api, subject: str, change: dict[str, Any]
-) -> None:
+def test_a_given_field_that_differs_updates_the_same_memory(api: Api, subject: str, change: dict[str, Any]) -> None:
     before = {"tags": ["old"], "priority": "normal", "metadata": {"a": 1}}
     first = api.stored(subject_id=subject, content="Change one field", **before)
     again = api.remember(subject_id=subject, content="Change one field", **change).expect(200).data
@@ -185,9 +177,7 @@ def test_a_given_field_that_differs_updates_the_same_memory(
     read = api.read(first["id"])
     (name, value), *_ = change.items()
     assert read[name] == value
-    assert {n: read[n] for n in before if n not in change} == {
-        n: v for n, v in before.items() if n not in change
-    }
+    assert {n: read[n] for n in before if n not in change} == {n: v for n, v in before.items() if n not in change}
 
 
 def test_a_key_holds_one_memory_whose_content_changes(api: Api, subject: str) -> None:
@@ -236,9 +226,7 @@ def test_a_locked_key_may_leave_the_subject_out(caller: MakeCaller, subject: str
 
 
 def test_a_deleted_memory_written_again_is_restored(api: Api, subject: str) -> None:
-    first = api.stored(
-        subject_id=subject, content="Gone and back", tags=["kept"], expires_at=4_102_444_800_000
-    )
+    first = api.stored(subject_id=subject, content="Gone and back", tags=["kept"], expires_at=4_102_444_800_000)
     api.delete(first["id"]).expect(200)
     again = api.remember(subject_id=subject, content="Gone and back").expect(200).data
     assert (again["id"], again["version"], again["status"]) == (first["id"], 3, "restored")

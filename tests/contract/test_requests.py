@@ -105,9 +105,7 @@ def test_a_search_limit_is_never_capped_in_silence(api: Api, subject: str, limit
         assert "20" in answer.message
 
 
-@pytest.mark.parametrize(
-    "limit", ["0", "-1", "101", "1000000000", "5.5", "five", "", "1e2", "٥", "9" * 400, "+5"]
-)
+@pytest.mark.parametrize("limit", ["0", "-1", "101", "1000000000", "5.5", "five", "", "1e2", "٥", "9" * 400, "+5"])
 def test_a_list_limit_is_never_capped_in_silence(api: Api, subject: str, limit: str) -> None:
     """Field case 41."""
     answer = api.listed(subject_id=subject, limit=limit).refused("limit")
@@ -168,9 +166,7 @@ def test_a_wrong_value_is_refused_by_name(api: Api, subject: str, field: str, va
         post_raw(api, json.dumps(body).encode()).refused(field)
 
 
-@pytest.mark.parametrize(
-    "field", ["content", "tags", "priority", "confidence", "source", "metadata", "expires_at"]
-)
+@pytest.mark.parametrize("field", ["content", "tags", "priority", "confidence", "source", "metadata", "expires_at"])
 def test_a_patch_refuses_wrong_values_too(api: Api, subject: str, field: str) -> None:
     memory = api.stored(subject_id=subject, content="Stays as it is")
     for name, value in WRONG:
@@ -187,9 +183,7 @@ def test_a_patch_refuses_wrong_values_too(api: Api, subject: str, field: str) ->
     ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e400", "nan", "0x10", "01", "+1", ".5", "1."],
 )
 @pytest.mark.parametrize("field", ["confidence", "metadata"])
-def test_numbers_that_json_does_not_have_are_refused(
-    api: Api, subject: str, field: str, literal: str
-) -> None:
+def test_numbers_that_json_does_not_have_are_refused(api: Api, subject: str, field: str, literal: str) -> None:
     value = literal if field == "confidence" else f'{{"n": {literal}}}'
     body = f'{{"subject_id": "{subject}", "content": "Not a number", "{field}": {value}}}'
     with nothing_changes(api, subject):
@@ -381,9 +375,7 @@ def test_another_content_type_is_unsupported(api: Api, subject: str, content_typ
 @pytest.mark.parametrize(
     "content_type", ["application/json", "Application/JSON; charset=UTF-8", "application/json;x=y"]
 )
-def test_parameters_and_case_of_the_content_type_do_not_matter(
-    api: Api, subject: str, content_type: str
-) -> None:
+def test_parameters_and_case_of_the_content_type_do_not_matter(api: Api, subject: str, content_type: str) -> None:
     body = json.dumps({"subject_id": subject, "content": "x"}).encode()
     post_raw(api, body, **{"Content-Type": content_type}).expect(201)
 
@@ -423,9 +415,7 @@ def test_a_trailing_slash_changes_nothing(api: Api, path: str) -> None:
 
 
 def test_a_trailing_slash_takes_posts_too(api: Api, subject: str) -> None:
-    made = api.request("POST", "/v1/memories/", json={"subject_id": subject, "content": "Slashed"}).expect(
-        201
-    )
+    made = api.request("POST", "/v1/memories/", json={"subject_id": subject, "content": "Slashed"}).expect(201)
     assert api.request("GET", f"/v1/memories/{made.data['id']}/").expect(200).data["content"] == "Slashed"
 
 

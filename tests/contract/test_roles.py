@@ -30,9 +30,7 @@ WRITES: dict[str, Call] = {
 ADMINISTERS: dict[str, Call] = {
     "export": lambda api, _, __: api.export(limit=1),
     "import": lambda api, _, __: api.import_lines(b"{}\n"),
-    "make a key": lambda api, subject, _: api.create_key(
-        principal=f"p-{subject}", kind="agent", role="reader"
-    ),
+    "make a key": lambda api, subject, _: api.create_key(principal=f"p-{subject}", kind="agent", role="reader"),
     "list keys": lambda api, _, __: api.request("GET", "/v1/keys"),
     "revoke a key": lambda api, _, __: api.revoke_key("unknown"),
     "repair": lambda api, _, __: api.repair(),
@@ -67,9 +65,7 @@ def test_without_a_key_nothing_answers(api: Api, anyone: Api, subject: str, name
     assert [m["version"] for m in api.all_listed(subject_id=subject)] == [1]
 
 
-def test_a_refusal_by_role_does_not_tell_whether_the_memory_exists(
-    api: Api, reader: Api, subject: str
-) -> None:
+def test_a_refusal_by_role_does_not_tell_whether_the_memory_exists(api: Api, reader: Api, subject: str) -> None:
     memory = api.stored(subject_id=subject, content="Guess me")
     known, unknown = reader.delete(memory["id"]), reader.delete(UNKNOWN)
     assert (known.status, known.error) == (unknown.status, unknown.error)

@@ -28,9 +28,7 @@ def test_case_does_not_matter(api: Api, subject: str, how: str, spelling: str) -
 
 
 @both
-@pytest.mark.parametrize(
-    ("tag", "near"), [("a_b", "axb"), ("50%", "50x"), ("%", "any"), ("_", "q"), ("*", "star")]
-)
+@pytest.mark.parametrize(("tag", "near"), [("a_b", "axb"), ("50%", "50x"), ("%", "any"), ("_", "q"), ("*", "star")])
 def test_wildcards_are_ordinary_characters(api: Api, subject: str, how: str, tag: str, near: str) -> None:
     api.stored(subject_id=subject, content="Tagged row with it", tags=[tag])
     api.stored(subject_id=subject, content="Tagged row near it", tags=[near])
@@ -39,9 +37,7 @@ def test_wildcards_are_ordinary_characters(api: Api, subject: str, how: str, tag
 
 @both
 @pytest.mark.parametrize("tag", ["no such tag", "tag", "tagged", "", "prod uction", '"', "a,b"])
-def test_an_absent_tag_gives_nothing_rather_than_everything(
-    api: Api, subject: str, how: str, tag: str
-) -> None:
+def test_an_absent_tag_gives_nothing_rather_than_everything(api: Api, subject: str, how: str, tag: str) -> None:
     """Field case 47: the filter also returned untagged rows, and a clean-up deleted them."""
     api.stored(subject_id=subject, content="Tagged row one", tags=["production"])
     api.stored(subject_id=subject, content="Tagged row without")

@@ -103,7 +103,7 @@ def test_a_record_carries_every_canonical_field_and_nothing_else(furnished: Api)
         if name not in ("index_status", "semantic_ready", "status"):
             assert full[name] == memory[name], name
     assert [e["event_type"] for e in full["events"]] == ["add", "update"]
-    assert {e["actor"] for e in full["events"]} == {furnished.principal().data["name"]}
+    assert {e["actor"] for e in full["events"]} == {furnished.principal().data["principal"]}
     text = json.dumps(exported)
     for private in ("vector", "embedding", "index_status", "secret", "api_key", "exported_at", "tenant_id"):
         assert private not in text
@@ -116,7 +116,7 @@ def test_records_come_in_order_of_creation(furnished: Api) -> None:
 
 
 def test_tombstones_come_when_asked(furnished: Api) -> None:
-    without, with_ = records(furnished), records(furnished, tombstones=True)
+    without, with_ = records(furnished), records(furnished, deleted=True)
     assert "Tombstone words" not in json.dumps(without)
     assert [r["content"] for r in with_ if r["deleted_at"] is not None] == ["Tombstone words"]
     assert len(with_) == len(without) + 1
@@ -143,25 +143,25 @@ def test_an_export_is_the_same_when_repeated(furnished: Api) -> None:
 
 def test_a_round_trip_gives_the_same_bytes(furnished: Api, empty: Api) -> None:
     """Blueprint 20.1, case 10; field case 98: times, tags, expiry, verification and history kept."""
-    exported = whole(furnished, tombstones=True)
+    exported = whole(furnished, deleted=True)
     report = bring(empty, exported)
     assert report["errors"] == []
-    assert whole(empty, tombstones=True) == exported
+    assert whole(empty, deleted=True) == exported
 
 
 def test_a_second_import_changes_nothing(furnished: Api, empty: Api) -> None:
     """Field case 97: importing the own export doubled the store."""
-    exported = whole(furnished, tombstones=True)
+    exported = whole(furnished, deleted=True)
     bring(empty, exported)
     assert bring(empty, exported)["errors"] == []
-    assert whole(empty, tombstones=True) == exported
+    assert whole(empty, deleted=True) == exported
 
 
 def test_importing_the_own_export_changes_nothing(furnished: Api) -> None:
     """Field case 97."""
-    exported = whole(furnished, tombstones=True)
+    exported = whole(furnished, deleted=True)
     assert bring(furnished, exported)["errors"] == []
-    assert whole(furnished, tombstones=True) == exported
+    assert whole(furnished, deleted=True) == exported
 
 
 def test_imported_memories_are_found_by_words_and_by_meaning(fresh: Api, empty: Api) -> None:

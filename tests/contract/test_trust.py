@@ -17,7 +17,7 @@ def test_what_a_human_writes_is_verified_and_sure(api: Api, subject: str) -> Non
     memory = api.stored(subject_id=subject, content="Said by a human")
     assert trust(memory) == ("human", True, 1.0)
     assert type(memory["verified_at"]) is int
-    assert memory["verified_by"] == api.principal().data["name"]
+    assert memory["verified_by"] == api.principal().data["principal"]
 
 
 @pytest.mark.parametrize("kind", ["agent", "service"])
@@ -55,9 +55,7 @@ def test_a_confidence_that_was_given_outlives_a_change_of_content(api: Api, agen
     assert agent.remember(**keyed, content="Is 31").expect(200).data["confidence"] == 0.9
 
 
-def test_an_agent_that_patches_the_content_clears_the_verification(
-    api: Api, agent: Api, subject: str
-) -> None:
+def test_an_agent_that_patches_the_content_clears_the_verification(api: Api, agent: Api, subject: str) -> None:
     memory = api.stored(subject_id=subject, content="Human words")
     assert trust(agent.patch(memory["id"], content="Agent words").expect(200).data) == ("agent", False, 0.7)
 
@@ -83,7 +81,7 @@ def test_a_human_verifies_what_an_agent_wrote(api: Api, agent: Api, subject: str
     memory = agent.stored(subject_id=subject, content="Please check me")
     verified = api.verify(memory["id"]).expect(200).data
     assert (verified["author"], verified["verified"], verified["version"]) == ("agent", True, 2)
-    assert verified["verified_by"] == api.principal().data["name"]
+    assert verified["verified_by"] == api.principal().data["principal"]
     assert type(verified["verified_at"]) is int
     assert verified["content"] == "Please check me"
     assert [e["event_type"] for e in api.events(memory["id"])] == ["add", "verify"]

@@ -470,9 +470,7 @@ def test_another_version_is_refused_since_its_vectors_may_differ(monkeypatch: py
 
 
 @needs_model
-def test_a_library_for_another_machine_is_unavailable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_library_for_another_machine_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = tmp_path / "_engine.so"
     wrong.write_bytes(b"not for this machine")
     monkeypatch.setattr(engine_module, "_library_file", lambda *_: wrong)

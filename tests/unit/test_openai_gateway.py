@@ -163,9 +163,7 @@ def test_a_base_url_without_a_path_gets_v1(server: EmbeddingServer, ending: str)
     assert server.requests[-1].path == "/v1/embeddings"
 
 
-@pytest.mark.parametrize(
-    "base_url", ["", "localhost:11434", "ftp://host/v1", "http://", "http://host:port/v1"]
-)
+@pytest.mark.parametrize("base_url", ["", "localhost:11434", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_a_base_url_that_cannot_be_right(base_url: str) -> None:
     with pytest.raises(ValueError, match="TITEN_EMBED_BASE_URL"):
         OpenAIGateway(base_url, "m")
@@ -183,9 +181,7 @@ def test_a_model_without_a_name_is_refused() -> None:
         OpenAIGateway("http://127.0.0.1/v1", " ")
 
 
-def test_a_proxy_of_the_environment_is_not_used(
-    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_of_the_environment_is_not_used(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -288,9 +284,7 @@ def test_an_index_that_names_no_text_is_invalid(index: str) -> None:
         vectors_of(f'{{"data": [{{"index": {index}, "embedding": [1.0]}}]}}'.encode(), 1)
 
 
-@pytest.mark.parametrize(
-    "body", [b"[]", b'"x"', b"null", b'{"data": {}}', b'{"data": [1]}', b"\xff", b"[" * 99_999]
-)
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"null", b'{"data": {}}', b'{"data": [1]}', b"\xff", b"[" * 99_999])
 def test_a_body_of_another_shape_is_invalid(body: bytes) -> None:
     with pytest.raises(ModelAnswerInvalid):
         vectors_of(body, 1)
