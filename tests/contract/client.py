@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import httpx
+import pytest
 
 __all__ = ["Answer", "Api", "JsonObject", "Ledger", "dump_lines", "parse_lines"]
 
@@ -294,6 +295,8 @@ class Api:
         deadline = time.monotonic() + WAIT_S
         for memory_id in memory_ids:
             while (status := self.read(memory_id)["index_status"]) != "ready":
+                if self.search("anything", limit=1).meta["channels"]["vector"] == "off":
+                    pytest.skip("this deployment has no embedder")
                 assert time.monotonic() < deadline, f"{memory_id} is still {status}"
                 time.sleep(0.05)
 

@@ -13,7 +13,7 @@ from tests.contract.conftest import start_runtime
 from tests.contract.parallel import at_once
 from tests.runtimes.base import Runtime
 
-pytestmark = pytest.mark.needs_control
+pytestmark = [pytest.mark.needs_control, pytest.mark.xdist_group("failures")]
 
 MEANT = "Suka minum kopi pagi"
 BY_MEANING = "likes to drink coffee in the morning"

@@ -94,11 +94,12 @@ def test_agent_and_run_narrow_the_scope(api: Api, subject: str, field: str) -> N
     assert [m["id"] for m in api.found("narrow me", subject_id=subject, **{field: "x"})] == [inside["id"]]
 
 
+@pytest.mark.needs_control
 def test_a_paraphrase_without_shared_words_is_found_by_meaning(api: Api, subject: str) -> None:
     for other in ("Rapat tim jam dua", "The office printer is on floor three", "Nomor antrean 17"):
         api.stored(subject_id=subject, content=other)
     memory = api.stored(subject_id=subject, content=MEANT)
-    api.drain()
+    api.wait_until_indexed(memory["id"])
     first = api.found(BY_MEANING, subject_id=subject)[0]
     assert (first["id"], first["score"]["vector_rank"]) == (memory["id"], 1)
     assert first["score"]["text_rank"] is None
@@ -108,7 +109,7 @@ def test_a_paraphrase_without_shared_words_is_found_by_meaning(api: Api, subject
 def test_the_issues_own_example_comes_first(api: Api, subject: str) -> None:
     memory = api.stored(subject_id=subject, content="Pengguna lebih suka naik kereta")
     api.stored(subject_id=subject, content="The invoice number is 4711")
-    api.drain()
+    api.wait_until_indexed(memory["id"])
     assert api.found("How does the user like to travel?", subject_id=subject)[0]["id"] == memory["id"]
 
 
@@ -128,8 +129,8 @@ def test_the_limit_is_five_unless_said_and_is_kept(api: Api, subject: str) -> No
 
 
 def test_the_same_question_gets_the_same_answer(api: Api, subject: str) -> None:
-    at_once(lambda n: api.stored(subject_id=subject, content=f"Same phrase {'again ' * (n % 3)}{n}"), range(12))
-    api.drain()
+    rows = at_once(lambda n: api.stored(subject_id=subject, content=f"Same phrase {'again ' * (n % 3)}{n}"), range(12))
+    api.wait_until_indexed(*(row["id"] for row in rows))
     first = api.found("same phrase again", subject_id=subject, limit=20)
     for _ in range(3):
         assert api.found("same phrase again", subject_id=subject, limit=20) == first
@@ -169,12 +170,13 @@ def test_deleted_hits_eat_no_slots(api: Api, subject: str) -> None:
     """Field case 52: five deleted better matches left the live one out."""
     live = api.stored(subject_id=subject, content="The launch code was mentioned once in a long story about code")
     better = [api.stored(subject_id=subject, content=f"launch code {n}")["id"] for n in range(5)]
-    api.drain()
+    api.wait_until_indexed(*better)
     for memory_id in better:
         api.delete(memory_id).expect(200)
     assert [m["id"] for m in api.found("launch code", subject_id=subject, limit=1)] == [live["id"]]
 
 
+@pytest.mark.needs_control
 def test_a_changed_memory_is_found_by_its_new_words_only(api: Api, subject: str) -> None:
     """Blueprint 20.1, case 3: an update raises the version and a stale vector is refused."""
     memory = api.stored(subject_id=subject, content=MEANT)
@@ -230,7 +232,7 @@ class Crowd:
             content="Among many other words of a long story there is also kopi, and at last there is pagi",
         )
         self.after_ms = after
-        api.drain()
+        api.wait_until_indexed(self.chosen["id"], *(row["id"] for row in rows))
 
 
 @pytest.fixture(scope="module")
