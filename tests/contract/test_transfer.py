@@ -22,7 +22,7 @@ def pages(api: Api, limit: int = 100, **params: Any) -> Iterator[Answer]:
     while True:
         page = api.export(limit=limit, **params, **cursor).expect(200)
         yield page
-        after = summary(page)["next_cursor"]
+        after = summary(page)["next"]
         if after is None:
             return
         cursor = {"after": after}
@@ -225,8 +225,8 @@ def test_a_truncated_export_is_noticed(fresh: Api, empty: Api) -> None:
     for n in range(3):
         fresh.stored(subject_id="s", content=f"Row {n}")
     lines = whole(fresh).splitlines(keepends=True)
-    answer = empty.import_lines(b"".join(lines[:-1])).expect(200)
-    assert b"incomplete" in answer.content
+    assert empty.import_lines(b"".join(lines[:-1])).expect(200).data["complete"] is False
+    assert empty.import_lines(b"".join(lines)).expect(200).data["complete"] is True
 
 
 def test_a_tampered_export_is_noticed(fresh: Api, empty: Api) -> None:
@@ -271,7 +271,7 @@ def test_a_foreign_or_broken_export_cursor_shows_nothing(fresh: Api, foreign: Ap
     fresh.export(after="garbage").refused("after")
     for n in range(2):
         foreign.stored(subject_id="s", content=f"Foreign row {n}")
-    cursor = summary(foreign.export(limit=1))["next_cursor"]
+    cursor = summary(foreign.export(limit=1))["next"]
     answer = fresh.export(after=cursor)
     assert b"Foreign row" not in answer.content
 
