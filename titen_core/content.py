@@ -17,8 +17,10 @@ from titen_core.models import Category, Kind, Source
 __all__ = [
     "canonical_json",
     "clean_content",
+    "clean_label",
     "clean_metadata",
     "clean_name",
+    "clean_query",
     "clean_tags",
     "content_hash",
     "fold_tag",
@@ -58,6 +60,22 @@ def clean_name(field: str, text: str) -> str:
     if not text.strip():
         raise refusal(field, "must not be blank")
     _refuse_longer(field, text, limits.NAME_BYTES)
+    return text
+
+
+def clean_label(field: str, text: str) -> str:
+    """A label people read: up to 128 bytes, may be empty. Raises ValidationError naming `field`."""
+    _refuse_unstorable(field, text, frozenset())
+    _refuse_longer(field, text, limits.LABEL_BYTES)
+    return text.strip()
+
+
+def clean_query(text: str) -> str:
+    """A search query: 1 byte to 8 KiB, not blank. Raises ValidationError."""
+    _refuse_unstorable("query", text, _ALLOWED_CONTROLS)
+    if not text.strip():
+        raise refusal("query", "must hold at least one character that is not white space")
+    _refuse_longer("query", text, limits.QUERY_BYTES)
     return text
 
 

@@ -24,7 +24,7 @@ from titen_core.models import (
     Unset,
     Written,
 )
-from titen_core.protocols import Statement
+from titen_core.protocols import Statement, Vector
 from titen_core.remember import embed_for_write, replay, vector_statements
 from titen_core.semantics import SemanticState
 from titen_core.sql.fragments import Fragment
@@ -126,7 +126,7 @@ async def restore(
         return _next(row, after, Outcome.RESTORED, now_ms)
 
     written = await _apply(kernel, access, memory_id, restored, expected_version=expected_version, ticket=ticket)
-    if written.outcome is Outcome.RESTORED:
+    if written.memory.index_status is IndexStatus.PENDING:
         kernel.wake()
     return written
 
@@ -163,11 +163,7 @@ async def _apply(
 
 
 async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket | None) -> Written | None:
-    rewritten = wanted.before.content != wanted.after.content
-    if rewritten:
-        state, vector = await embed_for_write(kernel, wanted.after.content)
-    else:
-        state, vector = await kernel.semantics.state(), None
+    state, vector = await _vector_for(kernel, wanted)
     op, now_ms = kernel.new_id(), kernel.clock()
 
     def extra(mine: Fragment) -> list[Statement]:
@@ -189,6 +185,16 @@ async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket |
         raise Duplicate(
             "Another memory already says this; change or restore that one.", details={"id": holder.id}
         ) from None
+
+
+async def _vector_for(kernel: Kernel, wanted: Change) -> tuple[SemanticState, Vector | None]:
+    """New words are embedded; a restored row takes up the vector it had; nothing else needs one."""
+    if wanted.before.content != wanted.after.content:
+        return await embed_for_write(kernel, wanted.after.content)
+    state = await kernel.semantics.state()
+    if wanted.outcome is not Outcome.RESTORED or state.fingerprint is None:
+        return state, None
+    return state, await kernel.store.outbox.kept_vector(wanted.before, state.fingerprint)
 
 
 async def _note_unchanged(kernel: Kernel, access: Access, row: Memory, ticket: Ticket | None) -> Written:

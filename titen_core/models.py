@@ -266,21 +266,21 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A memory to remember, validated. UNSET fields keep their value where the identity exists."""
+    """A memory to remember, validated. UNSET fields keep their value where the identity exists; None clears."""
 
     subject_id: str
     content: str
-    agent_id: str | Literal[Unset.UNSET] = UNSET
-    run_id: str | Literal[Unset.UNSET] = UNSET
+    agent_id: str | Literal[Unset.UNSET] | None = UNSET
+    run_id: str | Literal[Unset.UNSET] | None = UNSET
     kind: Kind | Literal[Unset.UNSET] = UNSET
     category: Category | Literal[Unset.UNSET] = UNSET
     key: str | None = None
     tags: tuple[str, ...] | Literal[Unset.UNSET] = UNSET
     priority: Priority | Literal[Unset.UNSET] = UNSET
     confidence: float | Literal[Unset.UNSET] = UNSET
-    source: Source | Literal[Unset.UNSET] = UNSET
-    metadata: Mapping[str, Any] | Literal[Unset.UNSET] = UNSET
-    expires_at_ms: int | Literal[Unset.UNSET] = UNSET
+    source: Source | Literal[Unset.UNSET] | None = UNSET
+    metadata: Mapping[str, Any] | Literal[Unset.UNSET] | None = UNSET
+    expires_at_ms: int | Literal[Unset.UNSET] | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from titen_core import limits
 from titen_core.errors import ModelError, ModelUnavailable
 from titen_core.kernel import Kernel
+from titen_core.models import Access
 from titen_core.protocols import Vector
 from titen_core.semantics import SemanticState, SemanticStatus
 from titen_core.sql.outbox import Work
 
-__all__ = ["Drained", "backoff_ms", "drain", "embed_each"]
+__all__ = ["Drained", "Repaired", "backoff_ms", "drain", "embed_each", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +108,23 @@ def backoff_ms(attempts: int) -> int:
     """
     ceiling = min(limits.OUTBOX_BACKOFF_MIN_MS * 2 ** min(attempts, 30), limits.OUTBOX_BACKOFF_MAX_MS)
     return random.randint(ceiling // 2, ceiling)  # noqa: S311 - spreading load, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair queued again and did at once, and what is left of the own tenant's work."""
+
+    requeued: int
+    completed: int
+    postponed: int
+    pending: int
+    failed: int
+
+
+async def repair(kernel: Kernel, access: Access) -> Repaired:
+    """Make the tenant's given-up work due again and drain a first bounded part of it."""
+    requeued = await kernel.store.outbox.requeue(access, kernel.clock())
+    drained = await drain(kernel)
+    left = await kernel.store.outbox.counts(access)
+    kernel.wake()
+    return Repaired(requeued, drained.completed, drained.postponed, left.pending, left.failed)

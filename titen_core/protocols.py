@@ -7,7 +7,7 @@
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from titen_core.models import Access, Filters, Fingerprint, Scope
 
@@ -29,7 +29,10 @@ __all__ = [
 
 SqlValue: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = Mapping[str, SqlValue]
-Vector: TypeAlias = "array[float]"
+if TYPE_CHECKING:
+    Vector: TypeAlias = array[float]
+else:
+    Vector = array  # `array[float]` is no expression before Python 3.12
 """`array('f')`: float32 values, l2-normalised."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
-from titen_core.errors import IndexUnavailable, ModelError, SqlBusy, SqlError
+from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, SqlBusy, SqlError
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ChannelState, Filters, Memory, Scope
 from titen_core.protocols import VectorHit
@@ -17,6 +17,7 @@ from titen_core.ranking import Ranked, Score, fuse
 from titen_core.semantics import SemanticStatus
 from titen_core.sql.text_index import TextAnswer, TextHit
 from titen_core.text import QueryTerm, query_terms
+from titen_core.trace import measured
 
 __all__ = ["Channels", "Found", "Recalled", "recall"]
 
@@ -88,11 +89,14 @@ async def _by_meaning(kernel: Kernel, question: _Question) -> tuple[ChannelState
         vectors = await kernel.semantics.embed(
             [question.query], purpose="query", deadline_ms=kernel.deadlines.embed_read_ms
         )
-        answer = await state.index.search(
-            question.access, question.scope, question.filters, vectors[0], question.wanted, question.now_ms
-        )
-    except (ModelError, IndexUnavailable, SqlError):
+        with measured("vector"):
+            answer = await state.index.search(
+                question.access, question.scope, question.filters, vectors[0], question.wanted, question.now_ms
+            )
+    except (ModelAnswerInvalid, IndexUnavailable, SqlError):
         kernel.semantics.forget()
+        return ChannelState.DEGRADED, ()
+    except ModelError:
         return ChannelState.DEGRADED, ()
     return (ChannelState.PARTIAL if answer.partial else ChannelState.OK), answer.hits
 

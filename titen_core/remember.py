@@ -5,7 +5,7 @@ The embedder may be down or slow: the memory is stored all the same and gets its
 
 import dataclasses
 
-from titen_core.errors import IdempotencyConflict, ModelError, SqlConstraint
+from titen_core.errors import IdempotencyConflict, ModelAnswerInvalid, ModelError, SqlConstraint
 from titen_core.kernel import Kernel
 from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
 from titen_core.protocols import Statement, Vector
@@ -76,7 +76,9 @@ async def embed_for_write(kernel: Kernel, text: str) -> tuple[SemanticState, Vec
         return state, None
     try:
         vectors = await kernel.semantics.embed([text], purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
-    except ModelError:
+    except ModelError as failure:
+        if isinstance(failure, ModelAnswerInvalid):
+            kernel.semantics.forget()
         kernel.wake()
         return state, None
     return state, vectors[0]

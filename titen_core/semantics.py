@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from titen_core import limits
-from titen_core.errors import IndexUnavailable, ModelError, ModelUnavailable, SqlError
+from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, ModelUnavailable, SqlError
 from titen_core.ids import Clock
 from titen_core.models import Fingerprint
 from titen_core.protocols import ColocatedIndex, ModelGateway, RemoteIndex, Vector
@@ -20,6 +20,8 @@ from titen_core.sql.meta import Meta
 __all__ = ["FINGERPRINT_KEY", "SemanticState", "SemanticStatus", "Semantics"]
 
 FINGERPRINT_KEY = "fingerprint"
+
+_SENTINEL = "Titen asks whether you are there."
 
 IndexFactory = Callable[[Fingerprint], ColocatedIndex | RemoteIndex]
 
@@ -66,6 +68,7 @@ class Semantics:
         self._expected_dimensions = expected_dimensions
         self._state: SemanticState | None = None
         self._seen_ms = 0
+        self._probed_ms = 0
 
     async def state(self, *, patience_ms: int = limits.PROBE_DEADLINE_MS) -> SemanticState:
         """The present state. Never raises for a model or index that fails: that is a state.
@@ -76,6 +79,23 @@ class Semantics:
         if state is None or self._is_stale(state):
             state = await self._look(patience_ms)
             self._state, self._seen_ms = state, self._clock()
+        return state
+
+    async def probe(self) -> SemanticState:
+        """The state after really asking the model for a vector; a good answer counts for PROBE_KEPT_MS."""
+        state = await self.state()
+        if state.status is not SemanticStatus.READY or not self._is_old(self._probed_ms):
+            return state
+        try:
+            await self.embed([_SENTINEL], purpose="query", deadline_ms=limits.PROBE_DEADLINE_MS)
+        except ModelAnswerInvalid:
+            self.forget()
+            again = await self.state()
+            unusable = SemanticState(SemanticStatus.UNAVAILABLE, "The embedder's answers cannot be used.")
+            return again if again.status is not SemanticStatus.READY else unusable
+        except ModelError as failure:
+            return SemanticState(SemanticStatus.UNAVAILABLE, str(failure))
+        self._probed_ms = self._clock()
         return state
 
     def forget(self) -> None:
@@ -92,8 +112,10 @@ class Semantics:
 
     def _is_stale(self, state: SemanticState) -> bool:
         ready = state.status is SemanticStatus.READY
-        kept_ms = limits.PROBE_KEPT_MS if ready else limits.PROBE_FAILED_KEPT_MS
-        return not 0 <= self._clock() - self._seen_ms < kept_ms
+        return self._is_old(self._seen_ms, limits.PROBE_KEPT_MS if ready else limits.PROBE_FAILED_KEPT_MS)
+
+    def _is_old(self, moment_ms: int, kept_ms: int = limits.PROBE_KEPT_MS) -> bool:
+        return not 0 <= self._clock() - moment_ms < kept_ms
 
     async def _look(self, patience_ms: int) -> SemanticState:
         if self.gateway is None:

@@ -53,9 +53,7 @@ class LocalGateway:
         """
         if not texts:
             return []
-        windows = [
-            (place, window) for place, text in enumerate(texts) for window in windows_of(text, purpose)
-        ]
+        windows = [(place, window) for place, text in enumerate(texts) for window in windows_of(text, purpose)]
         if len(texts) > EMBED_BATCH_TEXTS or len(windows) > WINDOWS_MAX:
             raise ModelRejected("The embedded embedder takes fewer or shorter texts in one call.")
         call = Call(RANKS[purpose], time.monotonic() + deadline_ms / 1000, len(texts), windows)

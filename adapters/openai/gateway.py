@@ -118,8 +118,7 @@ class OpenAIGateway:
             )
         if self._expected_dimensions not in {None, found}:
             raise ModelAnswerInvalid(
-                f"The embedder answered {found} dimensions; "
-                f"TITEN_EMBED_DIMS expects {self._expected_dimensions}."
+                f"The embedder answered {found} dimensions; TITEN_EMBED_DIMS expects {self._expected_dimensions}."
             )
 
     async def _vectors(self, texts: Sequence[str], deadline_ms: int) -> list[Vector]:
@@ -175,9 +174,7 @@ class OpenAIGateway:
                 timeout=None,  # noqa: S113 - the deadline is around the whole exchange
                 follow_redirects=False,
                 trust_env=False,
-                limits=httpx.Limits(
-                    max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-                ),
+                limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
             )
         return self._client
 

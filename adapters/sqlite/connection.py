@@ -9,6 +9,7 @@ import apsw
 import sqlite_vec
 
 from adapters.sqlite.failures import sql_error
+from adapters.sqlite.mean import register_vec_mean
 from titen_core.errors import SqlError
 from titen_core.limits import SQL_PARAMS_COUNT
 
@@ -89,6 +90,7 @@ def _set_up(connection: apsw.Connection, busy_timeout_ms: int, read_only: bool) 
     for name, wanted, answer in _PRAGMAS:
         _set_pragma(connection, name, wanted, answer, busy_timeout_ms)
     _load_vec(connection)
+    register_vec_mean(connection)
     if read_only:
         _set_pragma(connection, "query_only", "ON", 1, busy_timeout_ms)
 

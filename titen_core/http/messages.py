@@ -1,7 +1,7 @@
 """One request in, one response out: the shapes both runtimes convert to and from."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from titen_core import limits
@@ -21,7 +21,7 @@ class Request:
     method: str
     path: str
     query: str = ""
-    headers: Mapping[str, str] = {}  # noqa: RUF012 - never changed
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     oversize: bool = False
 

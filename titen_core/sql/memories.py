@@ -320,7 +320,7 @@ def _given_bits(draft: Draft) -> int:
     return sum(_BIT[name] for name, value in values.items() if value is not UNSET)
 
 
-def _given(value: T | Literal[Unset.UNSET]) -> T | None:
+def _given(value: T | Literal[Unset.UNSET] | None) -> T | None:
     return None if value is UNSET else value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
-from titen_core.models import Access, Fingerprint
+from titen_core.models import Access, Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Row, SqlDriver, Statement, Vector
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.rows import integer, optional_text, text
@@ -97,6 +97,17 @@ class Outbox:
                 Statement(_MARK_FAILED, (seqs,)),
             ]
         )
+
+    async def kept_vector(self, row: Memory, fingerprint: Fingerprint) -> Vector | None:
+        """The canonical vector of the row's present content, if there is one."""
+        rows = await self.driver.query(
+            Statement(
+                "SELECT v.vector FROM memory_vectors AS v JOIN memories AS m ON m.seq = v.seq AND m.tenant_id = v.tenant_id"
+                " WHERE v.seq = ? AND v.fingerprint = ? AND v.content_version = ?",
+                (row.seq, str(fingerprint), row.content_version),
+            )
+        )
+        return decode_vector(text(rows[0]["vector"])) if rows else None
 
     async def requeue(self, access: Access, now_ms: int) -> int:
         """Make the tenant's given-up and waiting rows due now; answers how many."""

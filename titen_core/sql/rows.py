@@ -28,6 +28,7 @@ __all__ = [
     "memory",
     "optional_integer",
     "optional_text",
+    "snapshot_of",
     "text",
 ]
 
@@ -51,6 +52,7 @@ _COLUMNS = (
         "verified_at",
         "verified_by",
         "confidence",
+        "confidence_given",
         "source_type",
         "source_ref",
         "metadata",
@@ -59,16 +61,19 @@ _COLUMNS = (
 )
 MEMORY_COLUMNS = ", ".join(f"m.{column}" for column in _COLUMNS)
 
-SNAPSHOT = """json_object(
-  'subject_id', m.subject_id, 'agent_id', m.agent_id, 'run_id', m.run_id, 'kind', m.kind,
-  'category', m.category, 'key', m.key, 'content', m.content, 'tags', json(m.tags),
-  'priority', m.priority, 'author', m.author, 'verified', json(iif(m.verified, 'true', 'false')),
-  'verified_at', m.verified_at, 'verified_by', m.verified_by, 'confidence', m.confidence,
-  'source', iif(m.source_type IS NULL AND m.source_ref IS NULL, NULL,
-                json_object('type', m.source_type, 'ref', m.source_ref)),
-  'metadata', json(m.metadata), 'expires_at', m.expires_at, 'deleted_at', m.deleted_at
-)"""
-"""A memory's canonical fields after a change, as history keeps them."""
+SNAPSHOT = """json_array(
+  json_object(
+    'subject_id', m.subject_id, 'agent_id', m.agent_id, 'run_id', m.run_id, 'kind', m.kind,
+    'category', m.category, 'key', m.key, 'content', m.content, 'tags', json(m.tags),
+    'priority', m.priority, 'metadata', json(m.metadata)),
+  json_object(
+    'author', m.author, 'verified', json(iif(m.verified, 'true', 'false')),
+    'verified_at', m.verified_at, 'verified_by', m.verified_by, 'confidence', m.confidence,
+    'source', iif(m.source_type IS NULL AND m.source_ref IS NULL, NULL,
+                  json_object('type', m.source_type, 'ref', m.source_ref)),
+    'expires_at', m.expires_at, 'deleted_at', m.deleted_at))"""
+"""A memory's canonical fields after a change, as history keeps them: in two objects, since D1 allows
+a function 32 arguments. `snapshot_of` makes them one again."""
 
 
 def memory(row: Row) -> Memory:
@@ -107,17 +112,23 @@ def memory(row: Row) -> Memory:
 
 def event(row: Row) -> MemoryEvent:
     """A row of `memory_events` as a MemoryEvent."""
-    snapshot: dict[str, Any] = json.loads(text(row["snapshot"]))
-    snapshot["confidence"] = float(snapshot["confidence"])
     return MemoryEvent(
         id=text(row["id"]),
         memory_id=text(row["memory_id"]),
         version=integer(row["version"]),
         event_type=EventType(text(row["event_type"])),
-        snapshot=snapshot,
+        snapshot=snapshot_of(text(row["snapshot"])),
         actor=text(row["actor"]),
         created_at_ms=integer(row["created_at"]),
     )
+
+
+def snapshot_of(stored: str) -> dict[str, Any]:
+    """A kept snapshot as one object: written here in two parts, or by an import in one."""
+    value = json.loads(stored)
+    snapshot: dict[str, Any] = {**value[0], **value[1]} if isinstance(value, list) else value
+    snapshot["confidence"] = float(snapshot["confidence"])
+    return snapshot
 
 
 def text(value: SqlValue) -> str:

@@ -9,6 +9,7 @@ from titen_core.sql.memories import MemoryRows
 from titen_core.sql.meta import Meta
 from titen_core.sql.outbox import Outbox
 from titen_core.sql.text_index import TextIndex
+from titen_core.sql.transfer import Transfer
 
 __all__ = ["SqlStore", "open_store"]
 
@@ -24,6 +25,7 @@ class SqlStore:
     idempotency: Idempotency
     keys: Keys
     meta: Meta
+    transfer: Transfer
 
 
 def open_store(driver: SqlDriver) -> SqlStore:
@@ -36,4 +38,5 @@ def open_store(driver: SqlDriver) -> SqlStore:
         idempotency=Idempotency(driver),
         keys=Keys(driver),
         meta=Meta(driver),
+        transfer=Transfer(driver),
     )

@@ -16,7 +16,7 @@ their postings reach a fifth of the tenant's rows (at least 2,000).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
@@ -28,7 +28,7 @@ from titen_core.sql.predicates import readable
 from titen_core.sql.rows import integer
 from titen_core.text import QueryTerm, index_terms
 
-__all__ = ["CREATE_INDEX", "TextAnswer", "TextHit", "TextIndex", "put_text", "remove_text"]
+__all__ = ["CREATE_INDEX", "TextAnswer", "TextHit", "TextIndex", "put_text", "put_texts", "remove_text", "text_words"]
 
 _CREATE_TEXT = """
 CREATE VIRTUAL TABLE IF NOT EXISTS memory_text
@@ -150,7 +150,7 @@ class TextIndex:
 
 def put_text(tenant_num: int, content: str, where: Fragment) -> list[Statement]:
     """Index the live rows of `memories AS m` that `where` selects under this content's words."""
-    words = " ".join(f"t{tenant_num}x{term}" for term in index_terms(content))
+    words = text_words(tenant_num, content)
     scope_terms = _SCOPE_TERMS.format(p=f"t{int(tenant_num)}")
     return [
         *remove_text(where),
@@ -160,6 +160,29 @@ def put_text(tenant_num: int, content: str, where: Fragment) -> list[Statement]:
             (words, *where.params),
         ),
     ]
+
+
+def put_texts(access: Access, words: Mapping[str, str], where: Fragment) -> Statement:
+    """Index fresh rows of `memories AS m` among those `where` selects, each under its own words (by id).
+
+    For live rows that are not in the index yet. `words` come from `text_words`.
+    """
+    return Statement(
+        _PUT_MANY.format(where=where.sql, scope=_SCOPE_TERMS.format(p=f"t{int(access.tenant_num)}")),
+        (json.dumps(list(words.items()), ensure_ascii=False), access.tenant_id, *where.params),
+    )
+
+
+_PUT_MANY = """
+INSERT INTO memory_text (rowid, terms) SELECT m.seq, (w.value ->> 1) || {scope}
+FROM json_each(?) AS w CROSS JOIN memories AS m ON m.tenant_id = ? AND m.id = w.value ->> 0
+WHERE {where} AND m.deleted_at IS NULL
+"""
+
+
+def text_words(tenant_num: int, content: str) -> str:
+    """The words of a content as they stand in the index, each behind its tenant."""
+    return " ".join(f"t{int(tenant_num)}x{term}" for term in index_terms(content))
 
 
 def remove_text(where: Fragment) -> list[Statement]:

@@ -1,0 +1,544 @@
+"""What requests may hold and what answers hold, as pydantic models: validation and OpenAPI in one.
+
+Requests are strict: unknown fields and wrong types are refused by name. Sizes in bytes and
+characters that cannot be stored are checked by `titen_core.content` when a model becomes a record.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+
+from titen_core import limits
+from titen_core.content import clean_content, clean_metadata, clean_name, clean_tags, refusal
+from titen_core.models import (
+    UNSET,
+    Author,
+    Category,
+    Draft,
+    Filters,
+    IndexStatus,
+    Kind,
+    Patch,
+    PrincipalKind,
+    Priority,
+    Role,
+    Source,
+)
+from titen_core.times import parse_time
+
+T = TypeVar("T")
+
+Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_BYTES)]
+Text = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": limits.CONTENT_BYTES,
+            "description": f"1 byte to {limits.CONTENT_BYTES} bytes of UTF-8 after trimming.",
+        }
+    ),
+]
+Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=16)]
+Metadata = Annotated[
+    dict[str, JsonValue],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"description": "any JSON value"},
+            "description": f"A JSON object of at most {limits.METADATA_BYTES} bytes.",
+        }
+    ),
+]
+
+
+def _time(field: str) -> Any:
+    return Annotated[
+        int,
+        BeforeValidator(lambda value: parse_time(field, value)),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 0, "maximum": limits.TIME_MAX_MS},
+                    {"type": "string", "format": "date-time", "maxLength": 40},
+                ],
+                "description": "Milliseconds since the epoch, or RFC 3339 with an offset.",
+            }
+        ),
+    ]
+
+
+class Input(BaseModel):
+    """A request body: strict, closed and immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Output(BaseModel):
+    """An answer, as documented."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# Bodies
+
+
+class SourceBody(Input):
+    type: Name | None = None
+    ref: Name | None = None
+
+    def record(self) -> Source:
+        return Source(
+            None if self.type is None else clean_name("source.type", self.type),
+            None if self.ref is None else clean_name("source.ref", self.ref),
+        )
+
+
+def _lenient(enum: type[T]) -> Any:
+    return Annotated[enum, Field(strict=False)]
+
+
+class RememberBody(Input):
+    """Give `content`. Omitted fields keep their value where the same memory exists already."""
+
+    content: Text
+    subject_id: Name | None = None
+    agent_id: Name | None = None
+    run_id: Name | None = None
+    kind: _lenient(Kind) | None = None  # type: ignore[valid-type]
+    category: _lenient(Category) | None = None  # type: ignore[valid-type]
+    key: Name | None = None
+    tags: Tags | None = None
+    priority: _lenient(Priority) | None = None  # type: ignore[valid-type]
+    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    source: SourceBody | None = None
+    metadata: Metadata | None = None
+    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+
+    def record(self, subject_id: str) -> Draft:
+        """The validated draft. Raises ValidationError."""
+        if self.key is not None and self.category is None:
+            raise refusal("category", "is required when key is given")
+        return Draft(
+            subject_id=subject_id,
+            content=clean_content(self.content),
+            key=None if self.key is None else clean_name("key", self.key),
+            agent_id=self._given("agent_id", _name("agent_id")),
+            run_id=self._given("run_id", _name("run_id")),
+            kind=UNSET if self.kind is None else self.kind,
+            category=UNSET if self.category is None else self.category,
+            tags=UNSET if self.tags is None else clean_tags(self.tags),
+            priority=UNSET if self.priority is None else self.priority,
+            confidence=UNSET if self.confidence is None else self.confidence,
+            source=self._given("source", SourceBody.record),
+            metadata=self._given("metadata", clean_metadata),
+            expires_at_ms=self._given("expires_at", int),
+        )
+
+    def _given(self, name: str, convert: Callable[[Any], T]) -> Any:
+        """UNSET when left out, None when null was sent, else the converted value."""
+        value = getattr(self, name)
+        if value is None:
+            return None if name in self.model_fields_set else UNSET
+        return convert(value)
+
+
+class PatchBody(Input):
+    """Only what shall change. `null` clears; `metadata` merges member by member (RFC 7396)."""
+
+    content: Text | None = None
+    tags: Tags | None = None
+    priority: _lenient(Priority) | None = None  # type: ignore[valid-type]
+    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    source: SourceBody | None = None
+    metadata: Metadata | None = None
+    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+    expected_version: Annotated[int, Field(ge=1, le=2**53)] | None = None
+
+    def record(self) -> Patch:
+        """The validated patch. Raises ValidationError where null makes no sense."""
+        if "content" in self.model_fields_set and self.content is None:
+            raise refusal("content", "cannot be cleared; delete the memory instead")
+        return Patch(
+            content=self._given("content", clean_content),
+            tags=self._given("tags", clean_tags, cleared=()),
+            priority=self._given("priority", Priority, cleared=Priority.NORMAL),
+            confidence=self._given("confidence", float),
+            source=self._given("source", SourceBody.record),
+            metadata=self._given("metadata", clean_patch),
+            expires_at_ms=self._given("expires_at", int),
+        )
+
+    def _given(self, name: str, convert: Callable[[Any], T], cleared: Any = None) -> Any:
+        if name not in self.model_fields_set:
+            return UNSET
+        value = getattr(self, name)
+        return cleared if value is None else convert(value)
+
+
+class EmptyBody(Input):
+    """No fields but the expected version."""
+
+    expected_version: Annotated[int, Field(ge=1, le=2**53)] | None = None
+
+
+def _some(enum: Any) -> Any:
+    return Annotated[
+        list[Annotated[enum, Field(strict=False)]],
+        Field(max_length=limits.FILTER_VALUES_COUNT),
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    ]
+
+
+class FilterFields(Input):
+    """Conditions; one value or a list of them. A value nobody has gives an empty answer."""
+
+    kind: _some(Kind) = []  # type: ignore[valid-type]
+    category: _some(Category) = []  # type: ignore[valid-type]
+    tags: _some(Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]) = []  # type: ignore[valid-type]
+    tags_match: Literal["any", "all"] = "any"
+    priority: _some(Priority) = []  # type: ignore[valid-type]
+    verified: bool | None = None
+    author: _some(Author) = []  # type: ignore[valid-type]
+    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    created_after: _time("created_after") | None = None  # type: ignore[valid-type]
+    created_before: _time("created_before") | None = None  # type: ignore[valid-type]
+    updated_after: _time("updated_after") | None = None  # type: ignore[valid-type]
+    updated_before: _time("updated_before") | None = None  # type: ignore[valid-type]
+    include_expired: bool = False
+
+    def filters(self) -> Filters:
+        """The validated filters. Raises ValidationError."""
+        return Filters(
+            kind=tuple(self.kind),
+            category=tuple(self.category),
+            tags=clean_filter_tags(self.tags),
+            tags_match=self.tags_match,
+            priority=tuple(self.priority),
+            verified=self.verified,
+            author=tuple(self.author),
+            min_confidence=self.min_confidence,
+            created_after_ms=self.created_after,
+            created_before_ms=self.created_before,
+            updated_after_ms=self.updated_after,
+            updated_before_ms=self.updated_before,
+            include_expired=self.include_expired,
+        )
+
+
+class SearchBody(Input):
+    query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_BYTES)]
+    subject_id: Name | None = None
+    agent_id: Name | None = None
+    run_id: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=limits.SEARCH_LIMIT_MAX)] = limits.SEARCH_LIMIT_DEFAULT
+    filters: FilterFields = FilterFields()
+
+
+class KeyBody(Input):
+    principal: Name
+    kind: _lenient(PrincipalKind)  # type: ignore[valid-type]
+    role: _lenient(Role)  # type: ignore[valid-type]
+    subject_id: Name | None = None
+    label: Annotated[str, Field(max_length=limits.LABEL_BYTES)] = ""
+    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+
+
+# Query strings. Values arrive as text, so these models are not strict.
+
+
+class Query(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ScopeQuery(Query):
+    subject_id: Name | None = None
+    agent_id: Name | None = None
+    run_id: Name | None = None
+
+
+class ListQuery(FilterFields):
+    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+
+    subject_id: Name | None = None
+    agent_id: Name | None = None
+    run_id: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=limits.LIST_LIMIT_MAX)] = limits.LIST_LIMIT_DEFAULT
+    cursor: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+
+
+class ExpiringQuery(ScopeQuery):
+    within: Annotated[str, Field(pattern=r"^[0-9]{1,6}[hdw]$")] = "7d"
+    limit: Annotated[int, Field(ge=1, le=limits.LIST_LIMIT_MAX)] = limits.LIST_LIMIT_DEFAULT
+
+
+class HistoryQuery(Query):
+    limit: Annotated[int, Field(ge=1, le=limits.LIST_LIMIT_MAX)] = limits.LIST_LIMIT_DEFAULT
+    cursor: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+
+
+class DeleteQuery(Query):
+    expected_version: Annotated[int, Field(ge=1, le=2**53)] | None = None
+
+
+class ExportQuery(Query):
+    after: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    limit: Annotated[int, Field(ge=1, le=limits.EXPORT_LIMIT_MAX)] = limits.EXPORT_LIMIT_MAX
+    deleted: bool = False
+
+
+class ImportQuery(Query):
+    from_line: Annotated[int, Field(ge=1, le=2**31)] = 1
+
+
+class NoQuery(Query):
+    """No parameters."""
+
+
+# Answers
+
+
+class SourceOut(Output):
+    type: str | None
+    ref: str | None
+
+
+class MemoryOut(Output):
+    id: str
+    subject_id: str
+    agent_id: str | None
+    run_id: str | None
+    kind: Kind
+    category: Category | None
+    key: str | None
+    content: str | None
+    tags: list[str]
+    priority: Priority
+    author: Author
+    verified: bool
+    verified_at: int | None
+    verified_by: str | None
+    confidence: float
+    source: SourceOut | None
+    metadata: Metadata
+    version: int
+    index_status: IndexStatus
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    deleted_at: int | None
+
+
+class WrittenOut(MemoryOut):
+    status: Literal["stored", "updated", "unchanged", "restored", "verified"]
+    semantic_ready: bool
+
+
+class DeletedOut(Output):
+    id: str
+    version: int
+    status: Literal["deleted", "unchanged"]
+
+
+class ScoreOut(Output):
+    vector_rank: int | None
+    text_rank: int | None
+    overlay_rank: int | None
+    rrf_score: float
+    similarity: float | None
+
+
+class ItemOut(Output):
+    id: str
+    content: str
+    kind: Kind
+    category: Category | None
+    key: str | None
+    tags: list[str]
+    priority: Priority
+    author: Author
+    verified: bool
+    confidence: float
+    source: SourceOut | None
+    metadata: Metadata
+    subject_id: str
+    agent_id: str | None
+    run_id: str | None
+    version: int
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+    index_status: IndexStatus
+    score: ScoreOut
+
+
+class SnapshotOut(Output):
+    subject_id: str
+    agent_id: str | None
+    run_id: str | None
+    kind: Kind
+    category: Category | None
+    key: str | None
+    content: str
+    tags: list[str]
+    priority: Priority
+    author: Author
+    verified: bool
+    verified_at: int | None
+    verified_by: str | None
+    confidence: float
+    source: SourceOut | None
+    metadata: Metadata
+    expires_at: int | None
+    deleted_at: int | None
+
+
+class EventOut(Output):
+    id: str
+    memory_id: str
+    version: int
+    event_type: Literal["add", "update", "delete", "restore", "verify"]
+    snapshot: SnapshotOut
+    actor: str
+    created_at: int
+
+
+class TagOut(Output):
+    tag: str
+    count: int
+
+
+class KeyOut(Output):
+    id: str
+    principal: str
+    kind: PrincipalKind
+    role: Role
+    subject_id: str | None
+    label: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
+class NewKeyOut(KeyOut):
+    api_key: str
+
+
+class PrincipalOut(Output):
+    tenant_id: str
+    principal: str
+    kind: PrincipalKind
+    role: Role
+    key_id: str
+    subject_id: str | None
+    expires_at: int | None
+
+
+class RepairOut(Output):
+    requeued: int
+    completed: int
+    postponed: int
+    pending: int
+    failed: int
+
+
+class LineErrorOut(Output):
+    line: int
+    message: str
+
+
+class ImportOut(Output):
+    imported: int
+    updated: int
+    unchanged: int
+    failed: int
+    errors: list[LineErrorOut]
+    next_line: int | None
+    complete: bool
+
+
+class HealthOut(Output):
+    status: Literal["ok"]
+
+
+class ReadyCheckOut(Output):
+    name: str
+    status: Literal["ok", "degraded", "off", "failed"]
+    code: str | None
+
+
+class ReadyDetailOut(ReadyCheckOut):
+    detail: Annotated[
+        dict[str, JsonValue],
+        WithJsonSchema({"type": "object", "additionalProperties": {"description": "a number, text or null"}}),
+    ]
+
+
+class ReadyOut(Output):
+    status: Literal["ready", "degraded", "failed"]
+    codes: list[str]
+    checks: list[ReadyDetailOut] | None = None
+
+
+class ScopeOut(Output):
+    subject_id: str | None
+    agent_id: str | None
+    run_id: str | None
+
+
+class ChannelsOut(Output):
+    vector: Literal["ok", "partial", "degraded", "off"]
+    text: Literal["ok", "partial", "degraded", "off"]
+    overlay: Literal["ok", "partial", "degraded", "off"]
+
+
+class DegradedOut(Output):
+    semantic: bool
+    lexical: bool
+
+
+class Meta(Output):
+    request_id: str
+
+
+class PageMeta(Meta):
+    next_cursor: str | None
+    has_more: bool
+
+
+class ListMeta(PageMeta):
+    scope: ScopeOut
+
+
+class SearchMeta(Meta):
+    scope: ScopeOut
+    channels: ChannelsOut
+    degraded: DegradedOut
+    took_ms: int
+
+
+class ErrorOut(Output):
+    code: str
+    message: str
+    details: Metadata | None = None
+
+
+class ErrorAnswer(Output):
+    error: ErrorOut
+    meta: Meta
+
+
+def clean_filter_tags(tags: list[str]) -> tuple[str, ...]:
+    """Tags of a filter: not limited to 16, otherwise as on a memory."""
+    return tuple(tag for start in range(0, len(tags), 16) for tag in clean_tags(tags[start : start + 16]))
+
+
+def clean_patch(metadata: dict[str, Any]) -> dict[str, Any]:
+    """A metadata patch; the merged object is bounded again when it is applied."""
+    return clean_metadata(metadata)
+
+
+def _name(field: str) -> Callable[[str], str]:
+    return lambda value: clean_name(field, value)

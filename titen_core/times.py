@@ -1,0 +1,58 @@
+"""Times as callers write them: integer milliseconds since the epoch, or RFC 3339 with an offset."""
+
+import re
+from datetime import UTC, datetime
+
+from titen_core import limits
+from titen_core.content import refusal
+
+__all__ = ["parse_span", "parse_time"]
+
+_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+_SPAN = re.compile(r"(\d{1,6})([hdw])", re.ASCII)
+_SPAN_MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+
+def parse_time(field: str, value: object) -> int:
+    """Milliseconds since the epoch, UTC. Raises ValidationError naming `field`.
+
+    A time without an offset is refused: the host's time zone must never decide. Digits below a
+    millisecond are cut.
+    """
+    if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _unreadable(field)
+    moment = value if isinstance(value, int) else _from_text(field, value)
+    if not 0 <= moment <= limits.TIME_MAX_MS:
+        raise refusal(field, f"must lie between 0 and {limits.TIME_MAX_MS} milliseconds since the epoch")
+    return moment
+
+
+def parse_span(field: str, value: str) -> int:
+    """Milliseconds of a span such as `36h`, `7d` or `2w`. Raises ValidationError naming `field`."""
+    found = _SPAN.fullmatch(value)
+    span = int(found[1]) * _SPAN_MS[found[2]] if found else 0
+    if not 0 < span <= limits.EXPIRING_WITHIN_MAX_MS:
+        raise refusal(field, "must be a span of h, d or w such as 36h, 7d or 2w, at most 366d")
+    return span
+
+
+def _from_text(field: str, value: str) -> int:
+    found = _RFC3339.fullmatch(value)
+    if found is None:
+        raise _unreadable(field)
+    day, clock, fraction, offset = found.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if offset in 'Zz' else offset}").astimezone(UTC)
+    except (ValueError, OverflowError) as failure:
+        raise _unreadable(field) from failure
+    whole_seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    return whole_seconds * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+
+
+def _unreadable(field: str) -> Exception:
+    return refusal(
+        field,
+        "must be integer milliseconds since the epoch or RFC 3339 with an offset, such as 2026-11-30T09:00:00Z",
+    )
