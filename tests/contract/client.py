@@ -112,7 +112,7 @@ class Answer:
         return parse_lines(self.content)
 
     def describe(self) -> str:
-        return f"{self.status} {self.content[:2000]!r}"
+        return f"{self.status} {self.content[:600]!r}"
 
     def expect(self, status: int, code: str | None = None) -> "Answer":
         """This answer, after asserting its status and error code."""

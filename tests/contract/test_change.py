@@ -205,17 +205,19 @@ def test_twenty_patches_at_once_all_take_effect(api: Api, subject: str) -> None:
     assert [e["version"] for e in api.events(memory["id"])] == list(range(1, 22))
 
 
-def test_twenty_content_patches_at_once_leave_one_row_that_search_agrees_with(api: Api, subject: str) -> None:
+def test_content_patches_at_once_leave_one_row_that_search_agrees_with(api: Api, subject: str) -> None:
+    words = "quokka wombat echidna dingo possum bilby numbat kookaburra bandicoot cassowary".split()
     memory = api.stored(subject_id=subject, content="Nobody yet")
-    at_once(lambda n: api.patch(memory["id"], content=f"zebra{n}").expect(200), range(20))
+    at_once(lambda word: api.patch(memory["id"], content=word).expect(200), words)
     content = api.read(memory["id"])["content"]
-    texts = {n: api.found(f"zebra{n}", subject_id=subject) for n in range(20)}
-    assert [f"zebra{n}" for n, items in texts.items() if items and items[0]["score"]["text_rank"]] == [content]
+    answers = {word: api.found(word, subject_id=subject) for word in words}
+    by_text = [word for word, items in answers.items() if any(m["score"]["text_rank"] for m in items)]
+    assert by_text == [content]
 
 
-def test_every_change_appends_one_event(api: Api, subject: str) -> None:
-    memory = api.stored(subject_id=subject, content="First words", tags=["t"])
-    api.patch(memory["id"], content="Second words").expect(200)
+def test_every_change_appends_one_event(api: Api, agent: Api, subject: str) -> None:
+    memory = agent.stored(subject_id=subject, content="First words", tags=["t"])
+    agent.patch(memory["id"], content="Second words").expect(200)
     api.verify(memory["id"]).expect(200)
     api.delete(memory["id"]).expect(200)
     api.restore(memory["id"]).expect(200)
@@ -225,7 +227,8 @@ def test_every_change_appends_one_event(api: Api, subject: str) -> None:
     assert {e["memory_id"] for e in events} == {memory["id"]}
     assert len({e["id"] for e in events}) == 5
     assert [e["snapshot"]["content"] for e in events] == ["First words", *["Second words"] * 4]
-    assert {e["actor"] for e in events} == {api.principal().data["principal"]}
+    names = [caller.principal().data["principal"] for caller in (agent, api)]
+    assert [e["actor"] for e in events] == [names[0]] * 2 + [names[1]] * 3
     times = [e["created_at"] for e in events]
     assert times == sorted(times)
 

@@ -101,16 +101,16 @@ def test_a_search_limit_is_never_capped_in_silence(api: Api, subject: str, limit
     """Field case 41."""
     body = {"query": "x", "subject_id": subject, "limit": limit}
     answer = api.request("POST", "/v1/memories/search", json=body).refused("limit")
-    if limit in (0, -1, 21, 10**9):
-        assert "20" in answer.message
+    if type(limit) is int and limit != HUGE:
+        assert ("20" if limit > 20 else "1") in answer.message
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "101", "1000000000", "5.5", "five", "", "1e2", "٥", "9" * 400, "+5"])
+@pytest.mark.parametrize("limit", ["0", "-1", "101", "1000000000", "5.5", "five", "", "1e2", "٥", "9" * 400])
 def test_a_list_limit_is_never_capped_in_silence(api: Api, subject: str, limit: str) -> None:
     """Field case 41."""
     answer = api.listed(subject_id=subject, limit=limit).refused("limit")
     if limit in ("0", "-1", "101"):
-        assert "100" in answer.message
+        assert ("100" if limit == "101" else "1") in answer.message
 
 
 def test_the_largest_limits_are_fine(api: Api, subject: str) -> None:
@@ -285,9 +285,6 @@ UNKNOWN_FIELDS: dict[str, Callable[[Api, str, str], Answer]] = {
     "search": lambda api, s, _: api.request(
         "POST", "/v1/memories/search", json={"subject_id": s, "query": "x", "surprise": 1}
     ),
-    "search, q": lambda api, s, _: api.request(
-        "POST", "/v1/memories/search", json={"subject_id": s, "query": "x", "q": "surprise"}
-    ),
     "patch": lambda api, _, m: api.patch(m, surprise=1),
     "key": lambda api, s, _: api.create_key(principal=s, kind="agent", role="reader", surprise=1),
     "list": lambda api, s, _: api.listed(subject_id=s, surprise=1),
@@ -311,13 +308,20 @@ UNKNOWN_FIELDS: dict[str, Callable[[Api, str, str], Answer]] = {
 
 @pytest.mark.parametrize("call", UNKNOWN_FIELDS.values(), ids=UNKNOWN_FIELDS.keys())
 def test_an_unknown_field_or_parameter_is_named(
-    api: Api, subject: str, call: Callable[[Api, str, str], Answer], request: pytest.FixtureRequest
+    api: Api, subject: str, call: Callable[[Api, str, str], Answer]
 ) -> None:
     """Field case 40: unknown names were ignored."""
     memory = api.stored(subject_id=subject, content="Stays as it is")
     with nothing_changes(api, subject):
-        name = "q" if "[search, q]" in request.node.name else "surprise"
-        call(api, subject, memory["id"]).refused(name)
+        call(api, subject, memory["id"]).refused("surprise")
+
+
+@pytest.mark.parametrize("alias", ["q", "n_results", "top_k", "user_id", "k"])
+def test_the_names_of_other_services_are_not_ignored(api: Api, subject: str, alias: str) -> None:
+    """Field case 40: the client sent `q`, the server wanted `query`, and searched for nothing."""
+    body = {"subject_id": subject, "query": "x", alias: "5"}
+    answer = api.request("POST", "/v1/memories/search", json=body).refused()
+    assert alias in answer.error["details"]["fields"]
 
 
 WRONG_FILTERS: list[tuple[str, Any]] = [
@@ -372,9 +376,7 @@ def test_another_content_type_is_unsupported(api: Api, subject: str, content_typ
         post_raw(api, body, **{"Content-Type": content_type}).expect(415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-@pytest.mark.parametrize(
-    "content_type", ["application/json", "Application/JSON; charset=UTF-8", "application/json;x=y"]
-)
+@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=UTF-8"])
 def test_parameters_and_case_of_the_content_type_do_not_matter(api: Api, subject: str, content_type: str) -> None:
     body = json.dumps({"subject_id": subject, "content": "x"}).encode()
     post_raw(api, body, **{"Content-Type": content_type}).expect(201)
@@ -421,7 +423,7 @@ def test_a_trailing_slash_takes_posts_too(api: Api, subject: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1", "/v2/memories", "/v1/memory", "/v1/memories/a/b/c", "/nowhere", "/v1/memories//history", "//"],
+    ["/v1", "/v2/memories", "/v1/memory", "/v1/memories/a/b/c", "/nowhere", "/v1/memories//history"],
 )
 def test_an_unknown_route_is_not_found(api: Api, path: str) -> None:
     api.request("GET", path).expect(404, "NOT_FOUND")
@@ -440,7 +442,7 @@ def test_an_unknown_route_is_not_found(api: Api, path: str) -> None:
         ("POST", "/healthz", {"GET"}),
         ("GET", "/v1/import", {"POST"}),
         ("POST", "/v1/export", {"GET"}),
-        ("BREW", "/v1/memories", {"GET", "POST"}),
+        ("PROPFIND", "/v1/memories", {"GET", "POST"}),
     ],
 )
 def test_another_method_is_not_allowed_and_the_answer_tells_which_are(

@@ -73,7 +73,7 @@ def test_a_refusal_by_role_does_not_tell_whether_the_memory_exists(api: Api, rea
 
 BAD_CREDENTIALS = {
     "no secret": "Bearer titen_abc",
-    "empty": "Bearer ",
+    "empty": "Bearer",
     "no scheme": "titen_abc_def",
     "basic": "Basic dGl0ZW46eA==",
     "unknown id": "Bearer titen_00000000_" + "A" * 43,

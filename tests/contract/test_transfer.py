@@ -242,6 +242,7 @@ def test_a_large_import_goes_in_steps(fresh: Api, empty: Api) -> None:
     first = empty.import_lines(exported).expect(200).data
     assert first["next_line"] is None or first["next_line"] > 1
     assert bring(empty, exported)["errors"] == []
+    assert records(empty) == records(fresh)
     assert whole(empty) == exported
 
 
