@@ -206,7 +206,7 @@ def test_twenty_patches_at_once_all_take_effect(api: Api, subject: str) -> None:
 
 
 def test_content_patches_at_once_leave_one_row_that_search_agrees_with(api: Api, subject: str) -> None:
-    words = "quokka wombat echidna dingo possum bilby numbat kookaburra bandicoot cassowary".split()
+    words = ["quokka", "wombat", "echidna", "dingo", "possum", "bilby", "numbat", "bandicoot", "cassowary"]
     memory = api.stored(subject_id=subject, content="Nobody yet")
     at_once(lambda word: api.patch(memory["id"], content=word).expect(200), words)
     content = api.read(memory["id"])["content"]

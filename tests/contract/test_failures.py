@@ -40,11 +40,12 @@ def owner(running: Runtime) -> Iterator[Api]:
 
 
 @pytest.fixture
-def breakable(running: Runtime) -> Iterator[Runtime]:
-    """The runtime with a healthy provider, healed again after the test."""
-    running.embedder.clear()
+def breakable(running: Runtime, owner: Api) -> Iterator[Runtime]:
+    """The runtime with a healthy provider; healed after the test, by a restart where the test failed."""
     yield running
     running.embedder.clear()
+    if owner.readyz().status != 200:
+        running.restart()
 
 
 def healed(runtime: Runtime, api: Api) -> None:
