@@ -1,6 +1,5 @@
 """The failure model: what happens when a part fails (contract: Failure model), on a runtime of its own."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -216,8 +215,9 @@ def test_a_provider_of_other_dimensions_fails_readiness_and_nothing_else(
     assert b"EMBEDDING_DIMENSION_MISMATCH" in refused.content or b"FINGERPRINT_MISMATCH" in refused.content
     stored = owner.remember(subject_id=subject, content="Written under a mismatch").expect(201).data
     assert stored["semantic_ready"] is False
-    answer = owner.search("kopi mismatch", subject_id=subject).expect(200)
-    assert set(answer.ids) == {kept["id"], stored["id"]}
+    for query, memory in (("kopi", kept), ("mismatch", stored)):
+        answer = owner.search(query, subject_id=subject).expect(200)
+        assert (answer.ids, answer.meta["degraded"]["semantic"]) == ([memory["id"]], True)
     assert owner.read(kept["id"])["index_status"] == "ready"
     breakable.embedder.clear()
     breakable.restart()
@@ -315,8 +315,10 @@ def test_an_orderly_end_during_searches_is_clean(breakable: Runtime, owner: Api,
 
     def search(_: int) -> None:
         while not stop.is_set():
-            with contextlib.suppress(httpx.TransportError, AssertionError):
+            try:
                 owner.search(BY_MEANING, subject_id=subject)
+            except httpx.TransportError:
+                stop.wait(0.05)
 
     searching = threading.Thread(target=lambda: at_once(search, range(32), callers=32))
     searching.start()
@@ -328,7 +330,7 @@ def test_an_orderly_end_during_searches_is_clean(breakable: Runtime, owner: Api,
     assert len(owner.found("kopi", subject_id=subject)) == 1
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", range(2))
 def test_whatever_was_acknowledged_is_there_after_a_kill(
     breakable: Runtime, owner: Api, new_name: Callable[[str], str], round_: int
 ) -> None:
