@@ -65,7 +65,7 @@ FILTERS = {
 }
 # Documents rather than envelopes.
 BARE_PATHS = ("/", "/openapi.json", "/v1/export")
-WAIT_S = 20
+WAIT_S = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def runtime(
     if runtime_name == "live":
         yield LiveRuntime(pytestconfig.getoption("--base-url"), pytestconfig.getoption("--api-key"))
         return
-    started = start_runtime(runtime_name, tmp_path_factory)
+    patient = {"TITEN_EMBED_WRITE_DEADLINE_MS": "20000", "TITEN_EMBED_READ_DEADLINE_MS": "20000"}
+    started = start_runtime(runtime_name, tmp_path_factory, **patient)
     yield started
     started.close()
 
@@ -111,12 +112,6 @@ def anyone(http: httpx.Client) -> Api:
 @pytest.fixture
 def fresh(runtime: Runtime, http: httpx.Client) -> Api:
     """A human admin of an empty tenant; the test needs the mark needs_control."""
-    return Api(http, runtime.new_tenant().admin.api_key)
-
-
-@pytest.fixture
-def empty(runtime: Runtime, http: httpx.Client) -> Api:
-    """A human admin of one more empty tenant; the test needs the mark needs_control."""
     return Api(http, runtime.new_tenant().admin.api_key)
 
 

@@ -53,13 +53,6 @@ def test_a_deleted_memory_is_gone_from_every_read_at_once(api: Api, subject: str
     assert memory["id"] not in api.expiring(within="7d").expect(200).ids
 
 
-@pytest.mark.needs_control
-def test_a_deleted_memory_is_gone_from_the_export(fresh: Api) -> None:
-    memory = fresh.stored(subject_id="s", content="Not for export")
-    fresh.delete(memory["id"]).expect(200)
-    assert b"Not for export" not in fresh.export().expect(200).content
-
-
 def test_a_deleted_memory_answers_every_verb_as_unknown(api: Api, subject: str) -> None:
     """Field case 55: background updates touched tombstones."""
     memory = api.stored(subject_id=subject, content="Rest in peace")

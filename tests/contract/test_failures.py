@@ -25,8 +25,8 @@ def running(runtime_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     started = start_runtime(
         runtime_name,
         tmp_path_factory,
-        TITEN_EMBED_WRITE_DEADLINE_MS="800",
-        TITEN_EMBED_READ_DEADLINE_MS="400",
+        TITEN_EMBED_WRITE_DEADLINE_MS="1500",
+        TITEN_EMBED_READ_DEADLINE_MS="1000",
     )
     yield started
     started.close()

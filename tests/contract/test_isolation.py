@@ -103,15 +103,6 @@ def test_an_idempotency_key_of_another_tenant_is_new(api: Api, foreign: Api, sub
 
 
 @pytest.mark.needs_control
-def test_an_import_may_bring_an_id_that_another_tenant_has(fresh: Api, empty: Api) -> None:
-    theirs = fresh.stored(subject_id="s", content="Theirs to keep")
-    empty.import_lines(fresh.export().expect(200).content).expect(200)
-    assert empty.read(theirs["id"])["content"] == "Theirs to keep"
-    empty.patch(theirs["id"], content="Mine now").expect(200)
-    assert fresh.read(theirs["id"])["content"] == "Theirs to keep"
-
-
-@pytest.mark.needs_control
 def test_answers_and_scores_do_not_change_with_better_rows_of_another_tenant(
     fresh: Api, foreign: Api, subject: str
 ) -> None:

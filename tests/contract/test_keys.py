@@ -35,7 +35,7 @@ def test_the_list_shows_keys_without_their_secrets(api: Api, new_name: NewName) 
     answer = api.request("GET", "/v1/keys").expect(200)
     listed = {key["id"]: key for key in answer.data}[made["id"]]
     assert (listed["kind"], listed["role"]) == ("service", "reader")
-    assert made["api_key"].rpartition("_")[2] not in answer.content.decode()
+    assert made["api_key"].split("_", 2)[2] not in answer.content.decode()
     assert not {name for name in listed if "secret" in name or "hash" in name or name == "api_key"}
 
 
