@@ -99,10 +99,11 @@ CREATE TABLE memory_events (
 CREATE TABLE memory_vectors (
   seq INTEGER NOT NULL,
   fingerprint TEXT NOT NULL,
-  tenant_id TEXT NOT NULL REFERENCES tenants (id),
+  tenant_id TEXT NOT NULL,
   content_version INTEGER NOT NULL,
   vector TEXT NOT NULL,
   vector_int8 TEXT NOT NULL,
+  indexed_version INTEGER,                -- the content_version last sent to a remote index
   PRIMARY KEY (seq, fingerprint)
 ) STRICT;
 
@@ -114,14 +115,16 @@ CREATE TABLE vector_outbox (
   attempts INTEGER NOT NULL DEFAULT 0,
   failed INTEGER NOT NULL DEFAULT 0,      -- 1 = given up until repair
   next_attempt_at INTEGER NOT NULL,
+  sent_at INTEGER,                        -- accepted by a remote index that does not show it yet
   lease TEXT,
   lease_until INTEGER,
   last_error TEXT,
   created_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX vector_outbox_due ON vector_outbox (next_attempt_at) WHERE failed = 0;
-CREATE INDEX vector_outbox_by_tenant ON vector_outbox (tenant_id, failed);
+CREATE INDEX vector_outbox_due ON vector_outbox (failed, next_attempt_at);
+CREATE INDEX vector_outbox_leased ON vector_outbox (lease) WHERE lease IS NOT NULL;
+CREATE INDEX vector_outbox_by_tenant ON vector_outbox (tenant_id, failed, created_at);
 
 CREATE TABLE idempotency (
   key_id TEXT NOT NULL,

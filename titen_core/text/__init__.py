@@ -2,7 +2,7 @@
 
     reading      Unicode in, plain words out: one spelling for what reads the same
     identifiers  a chunk such as `POL-358` or `foo/bar.py` as a whole and in its parts
-    stems        a word and the roots it may share with its inflections
+    stems        the root a word shares with its inflections
     stopwords    the function words a query can do without
     terms        all of it put together
 

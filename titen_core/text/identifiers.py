@@ -15,10 +15,10 @@ from titen_core.text.reading import JOINT, fold
 __all__ = ["CHUNK", "Token", "tokens"]
 
 _WORD = r"[0-9A-Za-z\u0080-\U0010ffff]+"
-CHUNK = re.compile(rf"{_WORD}(?:(?:://|::|/\.|_+|[-./\\:@&#'~+]){_WORD})*")
+CHUNK = re.compile(rf"{_WORD}(?:(?:://|::|_+|[-./\\:@&#'~+]){_WORD})*")
 """Words joined by the punctuation of identifiers, in `readable` text."""
 
-_SEGMENT = re.compile(r"[/\\:@#~+]+\.?")
+_SEGMENT = re.compile(r"[/\\:@#~+]+")
 _PIECE = re.compile(r"[-_&]+|(?<![0-9])\.|\.(?![0-9])")  # the dot of 38.101 stays
 _DECIMAL_DOT = re.compile(r"(?<=[0-9])\.(?=[0-9])")
 _CONNECTORS = re.compile(r"[-_./\\:@&#'~+]+")

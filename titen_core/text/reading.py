@@ -23,7 +23,7 @@ _UNSPACED = (  # scripts written without spaces, or (Hangul) with particles glue
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_EMOJI = re.compile("[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
+_EMOJI = re.compile("[\u2600-\u2767\u2776-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
 
 _ALIKE = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201b\u02b9\u02bb\u02bc\u00b4", "'")  # typed for an apostrophe
@@ -36,29 +36,14 @@ _OPTIONAL_MARKS = re.compile(  # read with or without: Hebrew and Arabic vowel s
 _FILLERS = "\u0640\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # Arabic tatweel; letters and marks that show nothing
 
 _ACCENTS = re.compile("(?!(?<=[\u0400-\u052f])[\u0306\u0308])[\u0300-\u036f]")  # й is no и, ї no і
-_LETTERS = str.maketrans(
-    {
-        "ı": "i",
-        "ł": "l",
-        "đ": "d",
-        "ð": "d",
-        "ø": "o",
-        "æ": "ae",
-        "œ": "oe",
-        "þ": "th",
-        "ħ": "h",
-        "ё": "е",
-        "أ": "ا",
-        "إ": "ا",
-        "آ": "ا",
-        "ٱ": "ا",
-        "ى": "ي",
-        "ة": "ه",
-    }
+_LETTERS = str.maketrans(  # letters that NFD does not take apart
+    {"ı": "i", "ł": "l", "đ": "d", "ð": "d", "ø": "o", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h"}
+    | {"ё": "е"}
+    | {"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه"}
 )
 
 _WORD = r"[0-9A-Za-z\u0080-\U0010ffff]"
-_SPELLED_OUT = (  # names that live in their punctuation
+_SPELLED_OUT = (  # names that live in their punctuation; thousands
     (re.compile(r"(?<=[A-Za-z0-9])\+\+(?![A-Za-z+])"), "-plusplus"),  # C++, g++, C++17
     (re.compile(rf"(?<!{_WORD})([A-Za-z])#(?!{_WORD})"), r"\1-sharp"),  # C#, F#
     (re.compile(rf"(?<!{_WORD})(?<![.)\]'\"_])\.(?=[A-Za-z])"), "dot-"),  # .NET, .env
@@ -70,8 +55,8 @@ def readable(text: str) -> str:
     """The text in plain characters: word characters, ASCII punctuation and spaces.
 
     Compatibility forms (full width, ligatures), apostrophes, hyphens and digits of any script get one
-    spelling; invisible characters go; other punctuation becomes space. An emoji and a run of a
-    script written without spaces each stand apart.
+    spelling, and C++, C# and .NET one in letters; invisible characters go; punctuation outside ASCII
+    becomes space. An emoji and a run of a script written without spaces each stand apart.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
@@ -106,7 +91,8 @@ def _plain(char: str) -> str:
     if _EMOJI.match(char):
         return f" {char} "
     category = unicodedata.category(char)
-    if category == "Cf" or char in _FILLERS or _OPTIONAL_MARKS.match(char):
+    is_optional = category[0] == "M" and _OPTIONAL_MARKS.match(char) is not None
+    if category == "Cf" or char in _FILLERS or is_optional:
         return ""
     if category == "Nd":
         return str(unicodedata.decimal(char))

@@ -9,17 +9,16 @@ __all__ = ["STOP_WORDS"]
 
 _ENGLISH = """
 a an the this that these those here there
-i me my mine myself you your yours yourself he him his himself she her hers herself it its itself
-we us our ours ourselves they them their theirs themselves
-who whom whose which what when where why how
+i me my you your he him his she her it its we us our they them their
+who whose which what when where why how
 am is are was were be been being do does did doing done have has had having
-can could may might must shall should will would
+can could might must shall should will would
 not no nor and or but if then than so as because while until though although whether
 of at by for with about against between into through during before after above below to from
-up down in out on off over under again further once onto upon within without per via
+up down in out on off over under again further onto upon within without per via
 all any both each few more most other some such only own same too very just also ever even
-im ive id youre youve hes shes its were weve theyre theyve thats whats wheres whos theres
-dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt hasnt havent hadnt
+im ive id youre youve hes shes weve theyre theyve thats whats wheres whos
+dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt
 """
 
 _INDONESIAN = """
@@ -38,13 +37,15 @@ para si sang secara seorang sebuah suatu jadi nih sih dong deh kok
 
 _JAVANESE = """
 sing kang ingkang lan utawa utowo nanging ananging
-ing nang neng menyang marang dhateng saka saking seka kanggo kagem dening karo kaliyan kalih kalawan nganti ngantos
+ing nang neng menyang marang dhateng saka saking seka kanggo kagem dening karo kaliyan kalih kalawan
+nganti ngantos
 iki iku kuwi kui niki niku menika punika kae ika kene kono kana mriki mriku
-aku kula kulo dalem kowe koen sampeyan panjenengan dheweke deweke piyambakipun awake
-apa opo menapa punapa sapa sopo sinten kapan kapan endi ngendi pundi wonten kepriye piye pripun kena geneya pira piro pinten
+aku kula kulo dalem kowe koen sampeyan panjenengan dheweke deweke piyambakipun
+apa opo menapa punapa sapa sopo sinten kapan endi ngendi pundi wonten
+kepriye piye pripun geneya pira piro pinten
 ana ono inggih yaiku yaiki
 ora mboten boten ndak dudu sanes aja ojo aywa durung dereng
-arep badhe wis uwis sampun lagi isih taksih tau nate iso isa saged kudu kedah
+arep badhe wis uwis sampun lagi isih taksih nate isa saged kudu kedah
 yen menawa manawa nalika amarga merga mergo jalaran supados murih mula mulane sanajan senajan
 kaya koyo kados uga ugi wae ae bae mung namung banget sanget luwih langkung paling kabeh sedaya saben
 para si sang dadi dados toh kok ta to tho

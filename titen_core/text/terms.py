@@ -83,7 +83,7 @@ def _cached_words(chunk: str) -> tuple[_Word, ...]:
 
 def _chunk_words(chunk: str) -> tuple[_Word, ...]:
     found = _ngrams(fold(chunk)) if is_unspaced(chunk) else tokens(chunk)
-    return tuple(_word(token) for token in found if token.text)
+    return tuple(_word(token) for token in dict.fromkeys(found) if token.text)
 
 
 def _ngrams(run: str) -> Iterator[Token]:
