@@ -89,7 +89,8 @@ class Reindex:
         """Other models that vectors are kept of, of any tenant_id."""
         rows = await self.driver.query(
             Statement(
-                "SELECT DISTINCT v.fingerprint FROM memory_vectors AS v WHERE v.fingerprint <> ?", (str(fingerprint),)
+                "SELECT DISTINCT v.fingerprint FROM memory_vectors AS v WHERE v.fingerprint <> ? /* every tenant_id */",
+                (str(fingerprint),),
             )
         )
         return [Fingerprint.parse(text(row["fingerprint"])) for row in rows]
@@ -98,7 +99,8 @@ class Reindex:
         """Remove the next vectors of a model the store has left; the last seq, or None at the end."""
         found = await self.driver.query(
             Statement(
-                "SELECT v.seq FROM memory_vectors AS v WHERE v.fingerprint = ? AND v.seq > ? ORDER BY v.seq LIMIT ?",
+                "SELECT v.seq FROM memory_vectors AS v WHERE v.fingerprint = ? AND v.seq > ? ORDER BY v.seq LIMIT ?"
+                " /* every tenant_id */",
                 (str(fingerprint), after_seq, limits.REINDEX_STEP_ROWS),
             )
         )
@@ -110,7 +112,7 @@ class Reindex:
             [
                 *emptied,
                 Statement(
-                    "DELETE FROM memory_vectors WHERE tenant_id IS NOT NULL AND fingerprint = ?"
+                    "DELETE FROM memory_vectors WHERE fingerprint = ? /* every tenant_id */"
                     " AND seq IN (SELECT value FROM json_each(?))",
                     (str(fingerprint), seqs),
                 ),
@@ -170,16 +172,15 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 def _set_status(status: str, rows: Fragment) -> Statement:
     return Statement(
-        f"UPDATE memories AS m SET index_status = ? WHERE {rows.sql} AND m.index_status <> ?"
-        " AND m.tenant_id IS NOT NULL",
+        f"UPDATE memories AS m SET index_status = ? WHERE {rows.sql} AND m.index_status <> ? /* every tenant_id */",
         (status, *rows.params, status),
     )
 
 
 def _close(rows: Fragment) -> Statement:
     return Statement(
-        "DELETE FROM vector_outbox WHERE tenant_id IS NOT NULL"
-        f" AND seq IN (SELECT m.seq FROM memories AS m WHERE {rows.sql})",
+        "DELETE FROM vector_outbox WHERE seq IN"
+        f" (SELECT m.seq FROM memories AS m WHERE {rows.sql}) /* every tenant_id */",
         rows.params,
     )
 
