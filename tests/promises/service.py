@@ -127,8 +127,8 @@ class Api:
 
     def outbox(self) -> Any:
         """What readiness tells an admin of the outbox, and whether everything is ready."""
-        body = self.call("GET", "/readyz").body
-        return next(check for check in body["checks"] if check["name"] == "outbox")
+        checks = self.call("GET", "/readyz").body["data"]["checks"]
+        return next(check for check in checks if check["name"] == "outbox")
 
     def drain(self) -> None:
         """Have all vectors made. Repairing also takes over what a killed process had claimed."""
@@ -165,6 +165,10 @@ class Process:
             assert self._popen.poll() is None, self.err.read_text()[-2000:]
             time.sleep(0.01)
         raise AssertionError(f"no answer within {START_S} s: {self.err.read_text()[-2000:]}")
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
 
     @property
     def is_running(self) -> bool:
