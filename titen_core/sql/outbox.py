@@ -147,7 +147,9 @@ class Outbox:
         await self.driver.batch(
             [
                 Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
-                Statement("UPDATE memories SET index_status = 'pending' WHERE deleted_at IS NULL /* every tenant_id */"),
+                Statement(
+                    "UPDATE memories SET index_status = 'pending' WHERE deleted_at IS NULL /* every tenant_id */"
+                ),
             ]
         )
 
