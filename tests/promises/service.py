@@ -114,9 +114,9 @@ class Api:
                 return items
             query["cursor"] = page.meta["next_cursor"]
 
-    def export(self) -> bytes:
-        """Every page of the export, tombstones too."""
-        pages, query = b"", {"deleted": "true"}
+    def export(self, *, deleted: bool = False) -> bytes:
+        """Every page of the export."""
+        pages, query = b"", {"deleted": str(deleted).lower()}
         while True:
             page = self.call("GET", "/v1/export", **query).expect(200).content
             pages += page

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,10 @@ UNION ALL SELECT 'indexed without row', f.seq FROM {stem}_floats AS f
 """
 
 
-def files_with(folder: Path, *needles: bytes) -> dict[str, list[str]]:
+def files_with(folder: Path, needles: Mapping[str, bytes]) -> dict[str, list[str]]:
     """By needle, the files below the folder that hold its bytes, in whatever case."""
-    contents = {path: path.read_bytes().lower() for path in sorted(folder.rglob("*")) if path.is_file()}
+    contents = {path.name: path.read_bytes().lower() for path in sorted(folder.rglob("*")) if path.is_file()}
     return {
-        needle.decode(): [path.name for path, content in contents.items() if needle.lower() in content]
-        for needle in needles
+        name: [file for file, content in contents.items() if needle.lower() in content]
+        for name, needle in needles.items()
     }
