@@ -35,6 +35,10 @@ def ways_to_see(api: Api, reader: Api, memory_id: str) -> list[str]:
     return [way for way, shown in seen.items() if shown]
 
 
+def until_asked(embedder: EmbeddingServer, content: str) -> None:
+    until(lambda: any(content in request.inputs for request in embedder.requests), "the drain asked for a vector")
+
+
 WAYS_COUNT = 5 + 4 + 4 * 4  # all of them but "expiring", which looks a year ahead
 
 
@@ -71,7 +75,9 @@ def test_a_vector_that_arrives_after_the_deletion_brings_nothing_back(tmp_path: 
         embedder.forget_requests()
         embedder.clear()
         embedder.fail("delay", ms=3000)
-        until(lambda: any(QUERIES[0] in request.inputs for request in embedder.requests), "the drain asked for a vector")
+        until(
+            lambda: any(QUERIES[0] in request.inputs for request in embedder.requests), "the drain asked for a vector"
+        )
         service.api.delete(made["id"]).expect(200)
         assert service.api.outbox()["detail"]["pending"] <= 1
         embedder.clear()
@@ -130,9 +136,7 @@ def remembered_everywhere(api: Api) -> Any:
 def traces(service: Service, embedder: EmbeddingServer, memory: Any) -> dict[str, bytes]:
     """Everything that a store may know of the memory, as bytes."""
     stems = {f"{place} stem": MARKERS[place][: len(f"zq{place}wqxz")].encode() for place in ("content", "oldcontent")}
-    hexed = {
-        f"{place} in hex": MARKERS[place].encode().hex().encode() for place in ("subject", "agent", "run", "tag")
-    }
+    hexed = {f"{place} in hex": MARKERS[place].encode().hex().encode() for place in ("subject", "agent", "run", "tag")}
     vector = embedder.vector(memory["content"])
     return {
         **{place: marker.encode() for place, marker in MARKERS.items()},
@@ -201,10 +205,7 @@ def test_a_purge_beside_a_drain_that_waits_for_the_embedder_leaves_no_trace(tmp_
         embedder.forget_requests()
         embedder.clear()
         embedder.fail("delay", ms=5000)
-        until(
-            lambda: any(memory["content"] in request.inputs for request in embedder.requests),
-            "the drain asked for a vector",
-        )
+        until_asked(embedder, memory["content"])
         certificate = service.titen("purge", "--memory", memory["id"], "--no-export", "--yes")
         assert certificate["clean"] is True, certificate
         embedder.clear()
