@@ -71,7 +71,9 @@ def test_a_vector_that_arrives_after_the_deletion_brings_nothing_back(tmp_path: 
         embedder.forget_requests()
         embedder.clear()
         embedder.fail("delay", ms=3000)
-        until(lambda: any(QUERIES[0] in request.inputs for request in embedder.requests), "the drain asked for a vector")
+        until(
+            lambda: any(QUERIES[0] in request.inputs for request in embedder.requests), "the drain asked for a vector"
+        )
         service.api.delete(made["id"]).expect(200)
         assert service.api.outbox()["detail"]["pending"] <= 1
         embedder.clear()
@@ -130,9 +132,7 @@ def remembered_everywhere(api: Api) -> Any:
 def traces(service: Service, embedder: EmbeddingServer, memory: Any) -> dict[str, bytes]:
     """Everything that a store may know of the memory, as bytes."""
     stems = {f"{place} stem": MARKERS[place][: len(f"zq{place}wqxz")].encode() for place in ("content", "oldcontent")}
-    hexed = {
-        f"{place} in hex": MARKERS[place].encode().hex().encode() for place in ("subject", "agent", "run", "tag")
-    }
+    hexed = {f"{place} in hex": MARKERS[place].encode().hex().encode() for place in ("subject", "agent", "run", "tag")}
     vector = embedder.vector(memory["content"])
     return {
         **{place: marker.encode() for place, marker in MARKERS.items()},
