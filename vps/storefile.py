@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from adapters.sqlite.driver import SqliteDriver
-from titen_core.errors import SqlBusy, SqlCorrupt, SqlError, SqlFull
+from titen_core.errors import SqlBusy, SqlCorrupt, SqlError, SqlFull, SqlMissing
 from vps.faults import Fault
 from vps.schema import check_schema
 
-__all__ = ["open_database", "open_store_file", "sql_fault"]
+__all__ = ["open_database", "open_store_file", "require_file", "sql_fault"]
 
 READERS = 2
 READERS_SERVING = 4
@@ -19,7 +19,7 @@ READERS_SERVING = 4
 @contextlib.asynccontextmanager
 async def open_store_file(path: Path, *, readers: int = READERS) -> AsyncIterator[SqliteDriver]:
     """The driver of an existing store with this version's schema, closed at the end. Raises Fault."""
-    _require_file(path)
+    require_file(path)
     async with open_database(path, readers=readers) as driver:
         await check_schema(driver, path)
         yield driver
@@ -49,6 +49,8 @@ def sql_fault(failure: SqlError, path: Path) -> Fault:
         return Fault(f"The disk that holds {path} is full; free some space and try again.")
     if isinstance(failure, SqlCorrupt):
         return Fault(f"{path} is not a Titen store or is damaged; name another file or restore a backup.")
+    if isinstance(failure, SqlMissing):
+        return Fault(f"{path} lacks a table that it should have; run `titen repair --db {path}`, or restore a backup.")
     return Fault(f"{path} cannot be used: {failure}.")
 
 
@@ -57,7 +59,8 @@ def _open(path: Path, readers: int) -> SqliteDriver:
     return SqliteDriver(path, readers=readers)
 
 
-def _require_file(path: Path) -> None:
+def require_file(path: Path) -> None:
+    """Raises Fault where there is no file."""
     if not path.exists():
         raise Fault(f"There is no store at {path}; create one with `titen init --db {path}`.")
 

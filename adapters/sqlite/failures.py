@@ -14,7 +14,7 @@ __all__ = ["sql_error"]
 
 _MISSING: Final = re.compile(r"no such (table|column)|has no column named")
 _VTAB_BROKEN: Final = "vtable constructor failed"
-_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # EFBIG: the file may not grow
 _FULL_RESULTS: Final = frozenset({apsw.SQLITE_FULL, apsw.SQLITE_IOERR_SHMSIZE})
 
 _CLASSES: Final[Sequence[tuple[tuple[type[Exception], ...], type[SqlError], str]]] = (
@@ -77,9 +77,10 @@ def _safe_detail(error: Exception, statement: Statement | None) -> str:
 
 
 def _code(error: Exception) -> str:
-    result: int = getattr(error, "extendedresult", None) or 0
-    name = apsw.mapping_extended_result_codes.get(result) or apsw.mapping_result_codes.get(result)
-    return str(name) if name else type(error).__name__
+    result: int | None = getattr(error, "extendedresult", None)
+    if not result:
+        return type(error).__name__
+    return str(apsw.mapping_extended_result_codes.get(result) or apsw.mapping_result_codes.get(result))
 
 
 def _quotes_a_parameter(message: str, statement: Statement) -> bool:

@@ -76,16 +76,23 @@ def test_a_row_counts_once_for_meaning() -> None:
     assert (both.score.vector_rank, both.score.overlay_rank) == (1, 1)
 
 
-def test_the_better_of_vector_and_overlay_counts() -> None:
-    assert fuse([9, 8, 1], [], [1], {})[0].seq == 1
-    assert order(fuse([1, 8], [], [9, 1], {})) == [1, 9, 8]
+def test_rows_of_vector_and_overlay_are_ranked_together_by_similarity() -> None:
+    nearness = {9: 0.9, 8: 0.5, 1: 0.7}
+    ranked = fuse([9, 8], [], [1], nearness)
+    assert order(ranked) == [9, 1, 8]
+    assert [(row.score.vector_rank, row.score.overlay_rank) for row in ranked] == [(1, None), (None, 1), (2, None)]
+
+
+def test_a_row_in_vector_and_overlay_counts_once() -> None:
+    twice = fuse([1], [], [1], {1: 0.5})[0].score
+    assert twice.rrf_score == fuse([1], [], [], {1: 0.5})[0].score.rrf_score
 
 
 def test_a_row_in_two_channels_stands_above_one_in_either() -> None:
     assert order(fuse([5, 3], [7, 3], [], {})) == [3, 5, 7]
 
 
-def test_similarity_is_shown_and_never_ranks() -> None:
+def test_without_an_overlay_similarity_is_shown_and_never_ranks() -> None:
     ranked = fuse([1, 2], [], [], {1: -0.5, 2: 0.9})
     assert [(row.seq, row.score.similarity) for row in ranked] == [(1, -0.5), (2, 0.9)]
     assert fuse([], [1], [], {})[0].score.similarity is None

@@ -8,6 +8,8 @@ from titen_core.sql.keys import Keys
 from titen_core.sql.memories import MemoryRows
 from titen_core.sql.meta import Meta
 from titen_core.sql.outbox import Outbox
+from titen_core.sql.purge import Purge
+from titen_core.sql.reindex import Reindex
 from titen_core.sql.text_index import TextIndex
 from titen_core.sql.transfer import Transfer
 
@@ -26,6 +28,8 @@ class SqlStore:
     keys: Keys
     meta: Meta
     transfer: Transfer
+    purge: Purge
+    reindex: Reindex
 
 
 def open_store(driver: SqlDriver) -> SqlStore:
@@ -39,4 +43,6 @@ def open_store(driver: SqlDriver) -> SqlStore:
         keys=Keys(driver),
         meta=Meta(driver),
         transfer=Transfer(driver),
+        purge=Purge(driver),
+        reindex=Reindex(driver),
     )

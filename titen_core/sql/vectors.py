@@ -5,6 +5,7 @@ of magnitude slower), beside an int8 copy for the overlay of fresh rows.
 """
 
 import base64
+import struct
 import sys
 from array import array
 
@@ -12,7 +13,7 @@ from titen_core.models import Fingerprint
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Statement, Vector
 from titen_core.sql.fragments import Fragment, all_of
 
-__all__ = ["attach_vector", "decode_vector", "encode_int8", "encode_vector", "enqueue", "remove_vector"]
+__all__ = ["attach_vector", "decode_vector", "encode_int8", "encode_vector", "enqueue", "finish", "remove_vector"]
 
 
 def encode_vector(vector: Vector) -> str:
@@ -33,9 +34,12 @@ def decode_vector(text: str) -> Vector:
 
 
 def encode_int8(vector: Vector) -> str:
-    """Base64 of the values scaled so that the largest is 127: enough to rank by cosine."""
-    largest = max((abs(value) for value in vector), default=0.0) or 1.0
-    return base64.b64encode(bytes(round(value * 127 / largest) & 0xFF for value in vector)).decode()
+    """Base64 of the scale as a float32, then each value as `round(value / scale) + 128`.
+
+    The scale puts the largest value at 127. See `titen_core.ranking.similar_to` for the arithmetic.
+    """
+    scale = (max((abs(value) for value in vector), default=0.0) or 1.0) / 127
+    return base64.b64encode(struct.pack("<f", scale) + bytes(round(value / scale) + 128 for value in vector)).decode()
 
 
 def enqueue(where: Fragment, now_ms: int) -> Statement:
@@ -44,7 +48,8 @@ def enqueue(where: Fragment, now_ms: int) -> Statement:
         f"""INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
             SELECT m.seq, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE {where.sql}
             ON CONFLICT (seq) DO UPDATE SET target = excluded.target, attempts = 0, failed = 0,
-              next_attempt_at = excluded.next_attempt_at, lease = NULL, lease_until = NULL, last_error = NULL""",
+              next_attempt_at = excluded.next_attempt_at, sent_at = NULL, lease = NULL, lease_until = NULL,
+              last_error = NULL""",
         (now_ms, now_ms, *where.params),
     )
 
@@ -57,11 +62,16 @@ def attach_vector(
     Nothing happens for rows that are deleted, or when the store has moved to another model meanwhile.
     """
     rows = all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint)))
-    statements = [_keep(rows, vector, fingerprint)]
+    statements = [keep_vector(rows, vector, fingerprint)]
     if index.colocated:
-        statements += index.put(_select(rows), vector)
+        statements += index.put(select_rows(rows), vector)
         statements += _done(rows)
     return statements
+
+
+def finish(where: Fragment, fingerprint: Fingerprint) -> list[Statement]:
+    """Call the selected rows findable by meaning: a remote index shows them now."""
+    return _done(all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint))))
 
 
 def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -> list[Statement]:
@@ -69,7 +79,7 @@ def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -
     if index is None or not index.colocated:
         return []
     return [
-        *index.drop(_select(where)),
+        *index.drop(select_rows(where)),
         Statement(
             f"DELETE FROM vector_outbox WHERE seq IN (SELECT m.seq FROM memories AS m WHERE {where.sql})",
             where.params,
@@ -77,7 +87,8 @@ def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -
     ]
 
 
-def _keep(rows: Fragment, vector: Vector, fingerprint: Fingerprint) -> Statement:
+def keep_vector(rows: Fragment, vector: Vector, fingerprint: Fingerprint) -> Statement:
+    """Store a canonical vector of the selected rows' present content, whatever the store's model is."""
     return Statement(
         f"""INSERT INTO memory_vectors (seq, fingerprint, tenant_id, content_version, vector, vector_int8)
             SELECT m.seq, ?, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE {rows.sql}
@@ -104,5 +115,6 @@ def _still_the_model(fingerprint: Fingerprint) -> Fragment:
     )
 
 
-def _select(rows: Fragment) -> Statement:
+def select_rows(rows: Fragment) -> Statement:
+    """The rows as a subquery for a colocated index."""
     return Statement(f"SELECT m.seq AS seq FROM memories AS m WHERE {rows.sql}", rows.params)
