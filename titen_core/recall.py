@@ -68,8 +68,10 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     meaning, words = await asyncio.gather(_by_meaning(kernel, question), _by_words(kernel, question))
     fresh = similar_to(meaning.query, words.fresh)[:wanted] if meaning.query is not None else []
     similarity = {hit.seq: hit.similarity for hit in meaning.hits} | dict(fresh)
+    # Without the vector channel's answer there is nothing that a weak hit could push down.
+    text_hits = words.telling if meaning.state in {ChannelState.OK, ChannelState.PARTIAL} else words.hits
     ranked = fuse(
-        [hit.seq for hit in meaning.hits], [hit.seq for hit in words.hits], [seq for seq, _ in fresh], similarity
+        [hit.seq for hit in meaning.hits], [hit.seq for hit in text_hits], [seq for seq, _ in fresh], similarity
     )
     rows = await kernel.store.memories.hydrate(access, scope, filters, [row.seq for row in ranked], question.now_ms)
     current = {hit.seq for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))}
@@ -90,11 +92,15 @@ class _Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The text channel's part, and the fresh rows that came in the same round trip."""
+    """The text channel's part, and the fresh rows that came in the same round trip.
+
+    `telling` are those of the hits that are worth a rank beside the vector channel's.
+    """
 
     state: ChannelState
     overlay: ChannelState
     hits: Sequence[TextHit] = ()
+    telling: Sequence[TextHit] = ()
     fresh: Sequence[tuple[int, str]] = ()
 
 
@@ -137,9 +143,7 @@ async def _by_words(kernel: Kernel, question: _Question) -> _Words:
         kernel.wake()
         alone = [] if fresh is None else await kernel.store.driver.query(fresh)
         return _Words(ChannelState.DEGRADED, overlay, fresh=overlay_rows(alone))
-    text_alone = kernel.semantics.gateway is None
-    hits = answer.hits if text_alone else _past_the_gate(answer, terms)
-    return _Words(ChannelState.OK, overlay, hits, overlay_rows(rows))
+    return _Words(ChannelState.OK, overlay, answer.hits, _past_the_gate(answer, terms), overlay_rows(rows))
 
 
 async def _fresh_rows(kernel: Kernel, question: _Question) -> Statement | None:
