@@ -4,7 +4,7 @@
 PORT = 8787
 DB = .titen/titen.db
 PYTHON = python3.13 python3.12 python3.11 python3
-PYTEST_ARGS = -n 2 --dist loadgroup
+PYTEST_ARGS = -n 2 --dist loadfile
 
 VENV = .venv
 BIN = $(VENV)/bin

@@ -260,7 +260,7 @@ def test_a_vector_is_stored_only_for_the_words_it_was_made_of(tmp_path: Path) ->
         await change(service.kernel, access, memory_id, Patch(content="green"))
         mood.error = None
         [vector] = await model.embed(["red"], purpose="memory", deadline_ms=1)
-        await outbox.complete(work, "slow", vector, state.fingerprint, state.index)
+        await outbox.complete([(work, vector)], "slow", state.fingerprint, state.index)
         assert await status(service, access, memory_id) == "pending"
         assert await counted(service.driver, "memory_vectors") == 0
         assert await drain_all(service.kernel) == 1
@@ -280,7 +280,7 @@ def test_a_late_vector_of_a_deleted_memory_is_not_stored(tmp_path: Path) -> None
         await forget(service.kernel, access, memory_id)
         mood.error = None
         [vector] = await model.embed(["red"], purpose="memory", deadline_ms=1)
-        await outbox.complete(work, "slow", vector, state.fingerprint, state.index)
+        await outbox.complete([(work, vector)], "slow", state.fingerprint, state.index)
         assert await counted(service.driver, "memory_vectors") == 0
         found = await state.index.search(access, Scope(), Filters(include_expired=True), vector, 9, service.clock())
         assert found.hits == ()
@@ -342,7 +342,7 @@ async def _a_day(directory: Path, failing: Callable[[FailingDriver], None] | Non
 def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, written: bool) -> None:
     (tmp_path / "whole").mkdir()
     batches = asyncio.run(_a_day(tmp_path / "whole", None))
-    assert batches > 8
+    assert batches >= 8
 
     async def resumed(directory: Path) -> None:
         async with open_service(directory, WordModel(), clock=Clock()) as service:

@@ -7,7 +7,7 @@ characters that cannot be stored are checked by `titen_core.content` when a mode
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationInfo, WithJsonSchema
 
 from titen_core import limits
 from titen_core.content import clean_content, clean_metadata, clean_name, clean_tags, refusal
@@ -103,10 +103,17 @@ Metadata = Annotated[
 ]
 
 
+AS_TEXT = "as_text"
+"""Validation context: values come from a query string, where an integer is written in digits."""
+
+
 def _time(field: str) -> Any:
+    def moment(value: object, info: ValidationInfo) -> int:
+        return parse_time(field, value, as_text=bool(info.context and info.context.get(AS_TEXT)))
+
     return Annotated[
         int,
-        BeforeValidator(lambda value: parse_time(field, value)),
+        BeforeValidator(moment),
         WithJsonSchema(
             {
                 "anyOf": [
