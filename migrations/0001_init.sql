@@ -103,6 +103,7 @@ CREATE TABLE memory_vectors (
   content_version INTEGER NOT NULL,
   vector TEXT NOT NULL,
   vector_int8 TEXT NOT NULL,
+  indexed_version INTEGER,                -- the content_version last sent to a remote index
   PRIMARY KEY (seq, fingerprint)
 ) STRICT;
 
@@ -114,6 +115,7 @@ CREATE TABLE vector_outbox (
   attempts INTEGER NOT NULL DEFAULT 0,
   failed INTEGER NOT NULL DEFAULT 0,      -- 1 = given up until repair
   next_attempt_at INTEGER NOT NULL,
+  sent_at INTEGER,                        -- accepted by a remote index that does not show it yet
   lease TEXT,
   lease_until INTEGER,
   last_error TEXT,

@@ -25,7 +25,7 @@ from titen_core.models import (
     Written,
 )
 from titen_core.protocols import Statement, Vector
-from titen_core.remember import embed_for_write, replay, vector_statements
+from titen_core.remember import embed_for_write, replay, vector_statements, write_past_a_broken_index
 from titen_core.semantics import SemanticState
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.idempotency import Ticket, record
@@ -166,15 +166,21 @@ async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket |
     state, vector = await _vector_for(kernel, wanted)
     op, now_ms = kernel.new_id(), kernel.clock()
 
-    def extra(mine: Fragment) -> list[Statement]:
-        return [
-            *vector_statements(state, vector, mine),
-            *_index_removal(state, wanted, mine),
-            *record(access, ticket, mine, op, wanted.outcome, now_ms),
-        ]
+    async def write(state: SemanticState) -> Written | None:
+        return await kernel.store.memories.swap(
+            access,
+            wanted,
+            op=op,
+            now_ms=now_ms,
+            extra=lambda mine: [
+                *vector_statements(state, vector, mine, now_ms),
+                *_index_removal(state, wanted, mine),
+                *record(access, ticket, mine, op, wanted.outcome, now_ms),
+            ],
+        )
 
     try:
-        return await kernel.store.memories.swap(access, wanted, op=op, now_ms=now_ms, extra=extra)
+        return await write_past_a_broken_index(kernel, state, write)
     except SqlConstraint:
         done = await replay(kernel, access, ticket)
         if done is not None:

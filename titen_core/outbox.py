@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
+from titen_core.delivery import confirm, deliver, withdraw
 from titen_core.errors import ModelError, ModelUnavailable
 from titen_core.kernel import Kernel
 from titen_core.models import Access
 from titen_core.protocols import Vector
-from titen_core.semantics import SemanticState, SemanticStatus
+from titen_core.semantics import SemanticStatus
 from titen_core.sql.outbox import Work
 
 __all__ = ["Drained", "Repaired", "backoff_ms", "drain", "embed_each", "repair"]
@@ -40,17 +41,18 @@ async def drain(kernel: Kernel, limit: int = limits.DRAIN_ITEMS) -> Drained:
     work = await kernel.store.outbox.claim(lease, state.fingerprint, limit=limit, now_ms=kernel.clock())
     if not work:
         return _NOTHING
-    for item in work:
-        if item.content is None:
-            await kernel.store.outbox.forget(item, lease, state.index)
-    live = [item for item in work if item.content is not None]
-    results = await _vectors(kernel, live)
-    completed = 0
-    for item, result in zip(live, results, strict=True):
-        if not isinstance(result, ModelError):
-            await _complete(kernel, state, item, lease, result)
-            completed += 1
-    await _postpone(kernel, lease, live, results)
+    await withdraw(kernel, [item for item in work if item.memory is None], lease, state.index)
+    live = [item for item in work if item.memory is not None]
+    fresh = [item for item in live if state.index.colocated or item.sent_at_ms is None]
+    confirmed = 0
+    if not state.index.colocated:
+        sent = [item for item in live if item.sent_at_ms is not None]
+        confirmed = await confirm(kernel, sent, lease, state.fingerprint, state.index)
+    results = await _vectors(kernel, fresh)
+    made = [(item, made) for item, made in zip(fresh, results, strict=True) if not isinstance(made, ModelError)]
+    delivered = await deliver(kernel, made, lease, state.fingerprint, state.index)
+    await _postpone(kernel, lease, fresh, results)
+    completed = confirmed + delivered
     return Drained(completed, len(live) - completed, more=len(work) == limit and completed > 0)
 
 
@@ -68,7 +70,7 @@ async def embed_each(kernel: Kernel, work: Sequence[Work]) -> list[Vector | Mode
     """
     if not work:
         return []
-    texts = [item.content or "" for item in work]
+    texts = [item.memory.content for item in work if item.memory is not None]
     try:
         return list(await kernel.semantics.embed(texts, purpose="memory", deadline_ms=limits.EMBED_DRAIN_DEADLINE_MS))
     except ModelUnavailable as failure:
@@ -83,22 +85,25 @@ async def embed_each(kernel: Kernel, work: Sequence[Work]) -> list[Vector | Mode
     return [*first, *await embed_each(kernel, work[half:])]
 
 
-async def _complete(kernel: Kernel, state: SemanticState, item: Work, lease: str, vector: Vector) -> None:
-    if state.fingerprint is not None and state.index is not None:
-        await kernel.store.outbox.complete(item, lease, vector, state.fingerprint, state.index)
-
-
 async def _postpone(kernel: Kernel, lease: str, work: Sequence[Work], results: Sequence[Vector | ModelError]) -> None:
     """Put failures back: an outage costs no attempt, a refused text does."""
     for item, result in zip(work, results, strict=True):
-        if isinstance(result, ModelError):
-            outage = isinstance(result, ModelUnavailable)
-            wait_ms = backoff_ms(item.attempts)
-            if isinstance(result, ModelUnavailable) and result.retry_after_ms is not None:
-                wait_ms = min(result.retry_after_ms, limits.OUTBOX_BACKOFF_MAX_MS)
-            await kernel.store.outbox.postpone(
-                [item], lease, until_ms=kernel.clock() + wait_ms, reason=type(result).__name__, counted=not outage
-            )
+        if isinstance(result, ModelUnavailable):
+            wait_ms = result.retry_after_ms if result.retry_after_ms is not None else _outage_wait_ms(kernel, item)
+            counted = False
+        elif isinstance(result, ModelError):
+            wait_ms, counted = backoff_ms(item.attempts), True
+        else:
+            continue
+        until_ms = kernel.clock() + min(wait_ms, limits.OUTBOX_BACKOFF_MAX_MS)
+        reason = type(result).__name__
+        await kernel.store.outbox.postpone([item], lease, until_ms=until_ms, reason=reason, counted=counted)
+
+
+def _outage_wait_ms(kernel: Kernel, item: Work) -> int:
+    """The longer the model has been away, the more rarely it is asked."""
+    waited_ms = max(0, kernel.clock() - item.since_ms)
+    return min(max(waited_ms // limits.OUTAGE_WAIT_SHARE, limits.OUTBOX_BACKOFF_MIN_MS), limits.OUTAGE_WAIT_MAX_MS)
 
 
 def backoff_ms(attempts: int) -> int:

@@ -123,8 +123,11 @@ class ColocatedIndex(VectorIndex, Protocol):
 
     colocated: Literal[True]
 
-    async def prepare(self) -> None:
-        """Create the index's tables if they are missing. Idempotent."""
+    async def prepare(self) -> bool:
+        """Create the index's tables if they are missing; True if they were, so that they must be filled.
+
+        Raises `IndexUnavailable`.
+        """
         ...
 
     def put(self, rows: Statement, vector: Vector) -> Sequence[Statement]:
@@ -133,6 +136,10 @@ class ColocatedIndex(VectorIndex, Protocol):
 
     def drop(self, rows: Statement) -> Sequence[Statement]:
         """Statements that remove the selected rows from the index. Idempotent."""
+        ...
+
+    def stray(self, tenant_id: str) -> Statement:
+        """A SELECT of one column `n`: how many rows the index holds of this tenant that have no memory."""
         ...
 
     def destroy(self) -> Sequence[Statement]:

@@ -12,12 +12,13 @@ from titen_core import limits
 from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, SqlBusy, SqlError
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ChannelState, Filters, Memory, Scope
-from titen_core.protocols import VectorHit
-from titen_core.ranking import Ranked, Score, fuse
+from titen_core.protocols import Statement, Vector, VectorHit
+from titen_core.ranking import Ranked, Score, fuse, similar_to
 from titen_core.semantics import SemanticStatus
+from titen_core.sql.overlay import overlay_rows, overlay_statement
 from titen_core.sql.text_index import TextAnswer, TextHit
 from titen_core.text import QueryTerm, query_terms
-from titen_core.trace import measured
+from titen_core.trace import current_trace, measured
 
 __all__ = ["Channels", "Found", "Recalled", "recall"]
 
@@ -64,56 +65,89 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     """
     wanted = min(limit * limits.CHANNEL_CANDIDATES_FACTOR, limits.CHANNEL_CANDIDATES_MAX)
     question = _Question(access, scope, filters, query, kernel.clock(), wanted)
-    (vector_state, vector_hits), (text_state, text_hits) = await asyncio.gather(
-        _by_meaning(kernel, question), _by_words(kernel, question)
-    )
+    meaning, words = await asyncio.gather(_by_meaning(kernel, question), _by_words(kernel, question))
+    fresh = similar_to(meaning.query, words.fresh)[:wanted] if meaning.query is not None else []
+    similarity = {hit.seq: hit.similarity for hit in meaning.hits} | dict(fresh)
     ranked = fuse(
-        [hit.seq for hit in vector_hits],
-        [hit.seq for hit in text_hits],
-        [],
-        {hit.seq: hit.similarity for hit in vector_hits},
+        [hit.seq for hit in meaning.hits], [hit.seq for hit in words.hits], [seq for seq, _ in fresh], similarity
     )
     rows = await kernel.store.memories.hydrate(access, scope, filters, [row.seq for row in ranked], question.now_ms)
-    current = {hit.seq for hit in vector_hits if _is_current(hit, rows.get(hit.seq))}
+    current = {hit.seq for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))}
+    current_trace().counts["candidates"] = len(ranked)
     items = [Found(rows[row.seq], row.score) for row in ranked if row.seq in rows and _still_found(row, current)]
-    return Recalled(tuple(items[:limit]), Channels(vector_state, text_state, ChannelState.OFF))
+    overlay = words.overlay if meaning.query is not None else ChannelState.OFF
+    return Recalled(tuple(items[:limit]), Channels(meaning.state, words.state, overlay))
 
 
-async def _by_meaning(kernel: Kernel, question: _Question) -> tuple[ChannelState, Sequence[VectorHit]]:
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """The vector channel's part; `query` is the question's vector, for the overlay."""
+
+    state: ChannelState
+    hits: Sequence[VectorHit] = ()
+    query: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The text channel's part, and the fresh rows that came in the same round trip."""
+
+    state: ChannelState
+    overlay: ChannelState
+    hits: Sequence[TextHit] = ()
+    fresh: Sequence[tuple[int, str]] = ()
+
+
+async def _by_meaning(kernel: Kernel, question: _Question) -> _Meaning:
     state = await kernel.semantics.state()
     if state.status is SemanticStatus.OFF:
-        return ChannelState.OFF, ()
+        return _Meaning(ChannelState.OFF)
     if state.index is None:
-        return ChannelState.DEGRADED, ()
+        return _Meaning(ChannelState.DEGRADED)
     try:
         vectors = await kernel.semantics.embed(
             [question.query], purpose="query", deadline_ms=kernel.deadlines.embed_read_ms
         )
+    except ModelError as failure:
+        if isinstance(failure, ModelAnswerInvalid):
+            kernel.semantics.forget()
+        return _Meaning(ChannelState.DEGRADED)
+    try:
         with measured("vector"):
             answer = await state.index.search(
                 question.access, question.scope, question.filters, vectors[0], question.wanted, question.now_ms
             )
-    except (ModelAnswerInvalid, IndexUnavailable, SqlError):
+    except (IndexUnavailable, SqlError):
         kernel.semantics.forget()
-        return ChannelState.DEGRADED, ()
-    except ModelError:
-        return ChannelState.DEGRADED, ()
-    return (ChannelState.PARTIAL if answer.partial else ChannelState.OK), answer.hits
+        return _Meaning(ChannelState.DEGRADED, query=vectors[0])
+    return _Meaning(ChannelState.PARTIAL if answer.partial else ChannelState.OK, answer.hits, vectors[0])
 
 
-async def _by_words(kernel: Kernel, question: _Question) -> tuple[ChannelState, Sequence[TextHit]]:
+async def _by_words(kernel: Kernel, question: _Question) -> _Words:
     terms = query_terms(question.query)
+    fresh = await _fresh_rows(kernel, question)
+    overlay = ChannelState.OFF if fresh is None else ChannelState.OK
     try:
-        answer = await kernel.store.text.search(
-            question.access, question.scope, question.filters, terms, question.wanted, question.now_ms
+        answer, rows = await kernel.store.text.search_with(
+            fresh, question.access, question.scope, question.filters, terms, question.wanted, question.now_ms
         )
     except SqlBusy:
         raise
     except SqlError:
         kernel.wake()
-        return ChannelState.DEGRADED, ()
-    alone = kernel.semantics.gateway is None
-    return ChannelState.OK, answer.hits if alone else _past_the_gate(answer, terms)
+        alone = [] if fresh is None else await kernel.store.driver.query(fresh)
+        return _Words(ChannelState.DEGRADED, overlay, fresh=overlay_rows(alone))
+    text_alone = kernel.semantics.gateway is None
+    hits = answer.hits if text_alone else _past_the_gate(answer, terms)
+    return _Words(ChannelState.OK, overlay, hits, overlay_rows(rows))
+
+
+async def _fresh_rows(kernel: Kernel, question: _Question) -> Statement | None:
+    """The overlay's statement, where the index shows writes later than it accepts them."""
+    state = await kernel.semantics.state()
+    if state.index is None or state.index.colocated or state.fingerprint is None:
+        return None
+    return overlay_statement(question.access, question.scope, question.filters, state.fingerprint, question.now_ms)
 
 
 def _past_the_gate(answer: TextAnswer, terms: Sequence[QueryTerm]) -> list[TextHit]:
@@ -133,4 +167,4 @@ def _is_current(hit: VectorHit, row: Memory | None) -> bool:
 
 def _still_found(row: Ranked, current: set[int]) -> bool:
     """A row whose only evidence is a stale vector was not found."""
-    return row.score.text_rank is not None or row.seq in current
+    return row.score.text_rank is not None or row.score.overlay_rank is not None or row.seq in current

@@ -4,8 +4,10 @@ The embedder may be down or slow: the memory is stored all the same and gets its
 """
 
 import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from titen_core.errors import IdempotencyConflict, ModelAnswerInvalid, ModelError, SqlConstraint
+from titen_core.errors import IdempotencyConflict, ModelAnswerInvalid, ModelError, SqlConstraint, SqlCorrupt, SqlMissing
 from titen_core.kernel import Kernel
 from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
 from titen_core.protocols import Statement, Vector
@@ -13,9 +15,11 @@ from titen_core.semantics import SemanticState, SemanticStatus
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.idempotency import Ticket, record
 from titen_core.sql.memories import draft_identity
-from titen_core.sql.vectors import attach_vector
+from titen_core.sql.vectors import attach_vector, enqueue
 
-__all__ = ["embed_for_write", "remember", "replay", "vector_statements"]
+__all__ = ["embed_for_write", "remember", "replay", "vector_statements", "write_past_a_broken_index"]
+
+T = TypeVar("T")
 
 
 async def remember(kernel: Kernel, access: Access, draft: Draft, ticket: Ticket | None = None) -> Written:
@@ -31,18 +35,23 @@ async def remember(kernel: Kernel, access: Access, draft: Draft, ticket: Ticket 
         return Written(Outcome.UNCHANGED, standing)
     state, vector = await _vector_for(kernel, draft, standing)
     op, now_ms = kernel.new_id(), kernel.clock()
+    identity = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
 
-    def extra(mine: Fragment) -> list[Statement]:
-        identity = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
-        return [
-            *vector_statements(state, vector, mine),
-            *record(access, ticket, identity, op, None, now_ms),
-        ]
+    async def write(state: SemanticState) -> Written:
+        return await kernel.store.memories.remember(
+            access,
+            draft,
+            memory_id=kernel.new_id(),
+            op=op,
+            now_ms=now_ms,
+            extra=lambda mine: [
+                *vector_statements(state, vector, mine, now_ms),
+                *record(access, ticket, identity, op, None, now_ms),
+            ],
+        )
 
     try:
-        return await kernel.store.memories.remember(
-            access, draft, memory_id=kernel.new_id(), op=op, now_ms=now_ms, extra=extra
-        )
+        return await write_past_a_broken_index(kernel, state, write)
     except SqlConstraint:
         done = await replay(kernel, access, ticket)
         if done is None:
@@ -84,11 +93,30 @@ async def embed_for_write(kernel: Kernel, text: str) -> tuple[SemanticState, Vec
     return state, vectors[0]
 
 
-def vector_statements(state: SemanticState, vector: Vector | None, mine: Fragment) -> list[Statement]:
-    """What the batch adds for a vector at hand."""
-    if vector is None or state.fingerprint is None or state.index is None:
+def vector_statements(state: SemanticState, vector: Vector | None, mine: Fragment, now_ms: int) -> list[Statement]:
+    """What the batch adds for the index: a vector at hand, and word to a remote index of any change."""
+    if state.fingerprint is None or state.index is None:
         return []
-    return attach_vector(mine, vector, state.fingerprint, state.index)
+    attached = [] if vector is None else attach_vector(mine, vector, state.fingerprint, state.index)
+    return attached if state.index.colocated else [*attached, enqueue(mine, now_ms)]
+
+
+async def write_past_a_broken_index(
+    kernel: Kernel, state: SemanticState, write: Callable[[SemanticState], Awaitable[T]]
+) -> T:
+    """Write with the index's statements in the batch; if a table of it is lost, without them.
+
+    The canonical row never depends on the index: it is written all the same and the outbox, or the
+    rebuilding of the index, brings the vector later. SqlErrors of other tables pass through.
+    """
+    try:
+        return await write(state)
+    except (SqlMissing, SqlCorrupt):
+        if state.index is None:
+            raise
+        kernel.semantics.forget()
+        kernel.wake()
+        return await write(SemanticState(SemanticStatus.UNAVAILABLE, "The index is being rebuilt."))
 
 
 async def _vector_for(kernel: Kernel, draft: Draft, standing: Memory | None) -> tuple[SemanticState, Vector | None]:

@@ -16,6 +16,7 @@ from titen_core.ids import Clock
 from titen_core.models import Fingerprint
 from titen_core.protocols import ColocatedIndex, ModelGateway, RemoteIndex, Vector
 from titen_core.sql.meta import Meta
+from titen_core.sql.outbox import Outbox
 
 __all__ = ["FINGERPRINT_KEY", "SemanticState", "SemanticStatus", "Semantics"]
 
@@ -129,8 +130,8 @@ class Semantics:
             if wrong is not None:
                 return wrong
             index = self.index_for(fingerprint)
-            if index.colocated:
-                await index.prepare()
+            if index.colocated and await index.prepare():
+                await Outbox(self._meta.driver).requeue_everything(self._clock())
             description = await index.describe()
         except TimeoutError:
             return SemanticState(SemanticStatus.UNAVAILABLE, "The embedder did not answer in time.")

@@ -55,7 +55,7 @@ class Housekeeping:
 
     async def round(self) -> None:
         """Everything that is due now, once."""
-        await self._heal_text()
+        await self.heal_text()
         await self._expire()
         await self._drain()
 
@@ -82,7 +82,7 @@ class Housekeeping:
             if await idempotency.expire(self._kernel.clock(), EXPIRED_ROWS) < EXPIRED_ROWS:
                 return
 
-    async def _heal_text(self) -> None:
+    async def heal_text(self) -> None:
         """Make a broken text index anew, and fill it; also goes on with a filling that was cut short."""
         index = self._kernel.store.text
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from titen_core import limits
 from vps.faults import EXIT_USAGE, Fault
@@ -132,14 +133,23 @@ def require_embedder(settings: Settings, *, local_available: Callable[[], bool])
 
 def masked(settings: Settings) -> list[Shown]:
     """Every setting as text, secrets masked."""
-    shown = []
-    for name, rule in _RULES.items():
-        value = getattr(settings, name)
-        text = None if value in {None, ()} else ",".join(value) if isinstance(value, tuple) else str(value)
-        shown.append(
-            Shown(PREFIX + name.upper(), MASK if rule.secret and text is not None else text, settings.origins[name])
-        )
-    return shown
+    return [
+        Shown(PREFIX + name.upper(), _masked(rule, getattr(settings, name)), settings.origins[name])
+        for name, rule in _RULES.items()
+    ]
+
+
+def _masked(rule: _Rule, value: object) -> str | None:
+    """A value as text: a secret as a mask, a URL without the password or query it may carry."""
+    if value in {None, ()}:
+        return None
+    if rule.secret:
+        return MASK
+    if rule.parse is _url:
+        parts = urlsplit(str(value))
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, f"{MASK}@{host}" if "@" in parts.netloc else host, parts.path, "", ""))
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from titen_core.errors import SqlBusy, SqlCorrupt, SqlError, SqlFull
 from vps.faults import Fault
 from vps.schema import check_schema
 
-__all__ = ["open_database", "open_store_file", "sql_fault"]
+__all__ = ["open_database", "open_store_file", "require_file", "sql_fault"]
 
 READERS = 2
 READERS_SERVING = 4
@@ -19,7 +19,7 @@ READERS_SERVING = 4
 @contextlib.asynccontextmanager
 async def open_store_file(path: Path, *, readers: int = READERS) -> AsyncIterator[SqliteDriver]:
     """The driver of an existing store with this version's schema, closed at the end. Raises Fault."""
-    _require_file(path)
+    require_file(path)
     async with open_database(path, readers=readers) as driver:
         await check_schema(driver, path)
         yield driver
@@ -57,7 +57,8 @@ def _open(path: Path, readers: int) -> SqliteDriver:
     return SqliteDriver(path, readers=readers)
 
 
-def _require_file(path: Path) -> None:
+def require_file(path: Path) -> None:
+    """Raises Fault where there is no file."""
     if not path.exists():
         raise Fault(f"There is no store at {path}; create one with `titen init --db {path}`.")
 

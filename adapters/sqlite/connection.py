@@ -33,7 +33,7 @@ _ENGINE_LIMITS: Final = (
 _PRAGMAS: Final[tuple[tuple[str, str | int, str | int], ...]] = (
     ("journal_mode", "WAL", "wal"),
     ("synchronous", "FULL", 2),  # an acknowledged write survives a power cut
-    ("secure_delete", "FAST", 2),  # deleted content leaves no trace in freed cells
+    ("secure_delete", "ON", 1),  # FAST would leave long deleted texts readable on freed overflow pages
     ("foreign_keys", "ON", 1),
     ("temp_store", "MEMORY", 2),
     ("mmap_size", 0, 0),  # a truncating checkpoint under a mapped reader is a crash

@@ -53,19 +53,20 @@ class SqliteDriver:
         if not 1 <= readers <= READERS_MAX:
             raise ValueError(f"readers must be 1 to {READERS_MAX}")
         self._path = Path(path)
+        self._busy_timeout_ms = busy_timeout_ms
         create_file(self._path)
         self._guard = threading.Lock()
         self._closed = False
-        connections = self._open(readers, busy_timeout_ms)
+        connections = self._open(readers)
         self._writer = _Writer(connections[0])
         self._readers = _Readers(connections[1:])
 
-    def _open(self, readers: int, busy_timeout_ms: int) -> list[apsw.Connection]:
+    def _open(self, readers: int) -> list[apsw.Connection]:
         opened: list[apsw.Connection] = []
         try:
             for position in range(readers + 1):
                 opened.append(  # noqa: PERF401 - what was opened is closed when a later one fails
-                    open_connection(self._path, busy_timeout_ms=busy_timeout_ms, read_only=position > 0)
+                    open_connection(self._path, busy_timeout_ms=self._busy_timeout_ms, read_only=position > 0)
                 )
         except SqlError:
             for connection in opened:
@@ -102,7 +103,16 @@ class SqliteDriver:
 
     async def integrity_check(self) -> list[str]:
         """What SQLite finds wrong with the file, one sentence each; empty when all is well."""
-        return await self._submit(self._readers.calls, _Call(_find_damage))
+        return await self._submit(self._readers.calls, _Call(lambda _: self._find_damage()))
+
+    def _find_damage(self) -> list[str]:
+        # A connection of its own: FTS5 checks against the structure that a connection has cached.
+        reader = open_connection(self._path, busy_timeout_ms=self._busy_timeout_ms, read_only=True)
+        try:
+            found = [str(row[0]) for row in reader.execute("PRAGMA integrity_check").fetchall()]
+        finally:
+            reader.close(True)
+        return [] if found == ["ok"] else found
 
     async def close(self) -> None:
         """Finish the waiting calls, truncate the WAL and join the threads. Idempotent.
@@ -245,7 +255,7 @@ def _commit_group(writer: apsw.Connection, group: Sequence[_Batch]) -> None:
         return
     except Exception as error:  # BEGIN or COMMIT failed: nothing of the group was written
         _roll_back(writer)
-        outcomes = [_as_sql_error(error, writer)] * len(group)
+        outcomes = [_as_sql_error(error, writer) for _ in group]
     for batch, outcome in zip(group, outcomes, strict=True):
         if isinstance(outcome, SqlError):
             batch.future.set_exception(outcome)
@@ -268,11 +278,14 @@ def _run_group(writer: apsw.Connection, group: Sequence[_Batch]) -> list[Rows | 
     for batch in group:
         try:
             outcomes.append(_run_in_savepoint(writer, batch.statements))
-        except Exception as error:
-            outcome = _as_sql_error(error, writer)
+        except SqlError as error:
             if not writer.in_transaction:
-                raise _TransactionLost(batch, outcome) from None
-            outcomes.append(outcome)
+                raise _TransactionLost(batch, error) from None
+            outcomes.append(error)
+        except Exception as error:  # the savepoint itself failed: half a batch may be in there
+            lost = _TransactionLost(batch, _as_sql_error(error, writer))
+            _roll_back(writer)
+            raise lost from None
     writer.execute("COMMIT" if any(isinstance(outcome, list) for outcome in outcomes) else "ROLLBACK")
     return outcomes
 
@@ -318,8 +331,10 @@ def _run_script(writer: apsw.Connection, sql: str) -> None:
 
 
 def _roll_back(writer: apsw.Connection) -> None:
+    """End an open transaction. Where even that fails, the next BEGIN fails too, and nothing is lost."""
     if writer.in_transaction:
-        writer.execute("ROLLBACK")
+        with contextlib.suppress(apsw.Error):
+            writer.execute("ROLLBACK")
 
 
 def _truncate_wal(writer: apsw.Connection) -> None:
@@ -330,11 +345,6 @@ def _truncate_wal(writer: apsw.Connection) -> None:
         if not busy:
             return
     raise SqlBusy("the write-ahead log cannot be emptied while another process reads the database; stop it")
-
-
-def _find_damage(reader: apsw.Connection) -> list[str]:
-    found = [str(row[0]) for row in reader.execute("PRAGMA integrity_check").fetchall()]
-    return [] if found == ["ok"] else found
 
 
 def _close_writer(writer: apsw.Connection) -> None:

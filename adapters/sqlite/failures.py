@@ -77,9 +77,10 @@ def _safe_detail(error: Exception, statement: Statement | None) -> str:
 
 
 def _code(error: Exception) -> str:
-    result: int = getattr(error, "extendedresult", None) or 0
-    name = apsw.mapping_extended_result_codes.get(result) or apsw.mapping_result_codes.get(result)
-    return str(name) if name else type(error).__name__
+    result: int | None = getattr(error, "extendedresult", None)
+    if not result:
+        return type(error).__name__
+    return str(apsw.mapping_extended_result_codes.get(result) or apsw.mapping_result_codes.get(result))
 
 
 def _quotes_a_parameter(message: str, statement: Statement) -> bool:

@@ -10,8 +10,9 @@ again when it has grown. A tenant's answers never depend on another tenant's row
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from titen_core.errors import IndexUnavailable, SqlError
@@ -27,7 +28,7 @@ from titen_core.protocols import (
     VectorHit,
 )
 from titen_core.sql.fragments import Fragment, all_of
-from titen_core.sql.predicates import readable
+from titen_core.sql.predicates import matching, readable
 
 __all__ = ["SqliteVecIndex"]
 
@@ -35,7 +36,8 @@ SIGN_BITS_DIMENSIONS_MIN: Final = 128  # below, whole vectors are as small as th
 SCORED_ROWS_MIN: Final = 200  # candidates scored exactly, at 1,024 dimensions or more ...
 SCORED_COMPONENTS: Final = 200 * 1024  # ... and more of them where fewer bits tell rows apart
 SCORED_ROWS_FACTOR: Final = 4  # ... and at least so many for each row asked for
-POOL_FACTOR: Final = 5  # rows taken before filters, for each row to score
+POOL_FACTOR: Final = 1.25  # rows taken for each row to score, where only expiry can drop some ...
+POOL_FACTOR_FILTERED: Final = 5  # ... and where filters can
 CENTRE_ROWS: Final = (64, 1024)  # a tenant's centre is learnt at the first count and again at the second
 SIMILARITY_DECIMALS: Final = 6
 
@@ -58,12 +60,22 @@ class SqliteVecIndex:
     async def describe(self) -> IndexDescription:
         return IndexDescription(dimensions=self._dimensions, metric="cosine", read_after_write=True)
 
-    async def prepare(self) -> None:
-        """Create the tables if they are missing. Raises `IndexUnavailable`."""
+    async def prepare(self) -> bool:
+        """See `ColocatedIndex.prepare`. Tables that belong together are made together."""
+        names = self._tables.names()
         try:
-            await self._driver.batch([Statement(sql) for sql in self._tables.ddl()])
+            found = await self._driver.query(
+                Statement(
+                    "SELECT count(*) AS tables FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(?))",
+                    (json.dumps(names),),
+                )
+            )
+            if found[0]["tables"] == len(names):
+                return False
+            await self._driver.batch([*self.destroy(), *(Statement(sql) for sql in self._tables.ddl())])
         except SqlError as error:
             raise IndexUnavailable(f"the vector tables cannot be created: {error}") from error
+        return True
 
     async def search(
         self, access: Access, scope: Scope, filters: Filters, vector: Vector, k: int, now_ms: int
@@ -73,13 +85,15 @@ class SqliteVecIndex:
             raise IndexUnavailable(f"the index holds {self._dimensions} dimensions, the query {len(vector)}")
         if k < 1:
             return VectorAnswer(())
+        scored = max(self._scored_rows, SCORED_ROWS_FACTOR * k)
         question = _Question(
             tables=self._tables,
             place=_place(access, scope),
             condition=readable(access, scope, filters, now_ms),
             tenant_id=access.tenant_id,
             vector=vector.tobytes(),
-            scored=max(self._scored_rows, SCORED_ROWS_FACTOR * k),
+            scored=scored,
+            pool=int(scored * (POOL_FACTOR_FILTERED if _narrows(scope, filters) else POOL_FACTOR)),
         )
         try:
             rows = await self._nearest(question)
@@ -92,8 +106,8 @@ class SqliteVecIndex:
 
         The first costs a look-up for each row of the pool, the second one for each row of the tenant.
         """
-        rows = await self._driver.query(question.filtered_after(POOL_FACTOR * question.scored))
-        if len(rows) >= question.scored or (rows and rows[0]["pooled"] != POOL_FACTOR * question.scored):
+        rows = await self._driver.query(question.filtered_after())
+        if len(rows) == question.scored or (rows and rows[0]["pooled"] != question.pool):
             return rows
         return await self._driver.query(question.filtered_before())
 
@@ -148,9 +162,15 @@ SELECT due.tenant_id, due.goal, 1, (
         return [Statement(sql, rows.params) for sql in (learn, encode_again, settle)]
 
     def drop(self, rows: Statement) -> Sequence[Statement]:
-        """See `ColocatedIndex.drop`. What a centre has learnt from the rows stays, as a mean."""
-        delete = f"DELETE FROM {self._tables.floats} WHERE tenant_id IS NOT NULL AND seq IN ({rows.sql})"
-        return [self._drop_codes(rows), Statement(delete, rows.params)]
+        """See `ColocatedIndex.drop`. A centre keeps what it learnt, as a mean, until the tenant's last row goes."""
+        t = self._tables
+        delete = f"DELETE FROM {t.floats} WHERE tenant_id IS NOT NULL AND seq IN ({rows.sql})"
+        forget = (
+            f"DELETE FROM {t.centres} WHERE NOT EXISTS"
+            f" (SELECT 1 FROM {t.codes} AS k WHERE k.tenant_id = {t.centres}.tenant_id) AND tenant_id IN"
+            f" (SELECT m.tenant_id FROM memories AS m WHERE m.seq IN ({rows.sql}))"
+        )
+        return [self._drop_codes(rows), Statement(delete, rows.params), Statement(forget, rows.params)]
 
     def _drop_codes(self, rows: Statement) -> Statement:
         t = self._tables
@@ -158,6 +178,22 @@ SELECT due.tenant_id, due.goal, 1, (
             f"DELETE FROM {t.codes} WHERE (tenant_id, subject_id, seq) IN"
             f" (SELECT f.tenant_id, f.subject_id, f.seq FROM {t.floats} AS f WHERE f.seq IN ({rows.sql}))",
             rows.params,
+        )
+
+    def stray(self, tenant_id: str) -> Statement:
+        """See `ColocatedIndex.stray`."""
+        known = "(SELECT m.seq FROM memories AS m WHERE m.tenant_id = ?)"
+        rows = [
+            f"SELECT count(*) AS n FROM {table} WHERE tenant_id = ? AND seq NOT IN {known}"
+            for table in (self._tables.codes, self._tables.floats)
+        ]
+        orphaned = (
+            f"SELECT count(*) AS n FROM {self._tables.centres} WHERE tenant_id = ?"
+            f" AND NOT EXISTS (SELECT 1 FROM {self._tables.codes} AS k WHERE k.tenant_id = ?)"
+        )
+        return Statement(
+            f"SELECT sum(n) AS n FROM ({' UNION ALL '.join((*rows, orphaned))})",
+            (tenant_id,) * 6,
         )
 
     def destroy(self) -> Sequence[Statement]:
@@ -190,6 +226,9 @@ class _Tables:
             sign_bits=d >= SIGN_BITS_DIMENSIONS_MIN and d % 8 == 0,
         )
 
+    def names(self) -> list[str]:
+        return [self.codes, self.floats, self.centres]
+
     def ddl(self) -> Sequence[str]:
         codes = """(
   tenant_id TEXT NOT NULL, subject_id TEXT NOT NULL, seq INTEGER NOT NULL, code BLOB,
@@ -219,7 +258,7 @@ class _Tables:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One search: where to scan, what must hold, how many rows to score exactly."""
+    """One search: where to scan, what must hold, how many rows to take from there and to score."""
 
     tables: _Tables
     place: Fragment
@@ -227,10 +266,11 @@ class _Question:
     tenant_id: str
     vector: bytes
     scored: int
+    pool: int
 
-    def filtered_after(self, pool: int) -> Statement:
+    def filtered_after(self) -> Statement:
         """The nearest `pool` codes, then the condition. `pooled` tells how many codes there were."""
-        return self._statement(self.place, pool)
+        return self._statement(self.place, self.pool)
 
     def filtered_before(self) -> Statement:
         """The nearest codes among the rows that satisfy the condition."""
@@ -261,6 +301,11 @@ FROM kept CROSS JOIN {t.floats} AS f ON f.seq = kept.seq"""
             self.vector,
         )
         return Statement(sql, params)
+
+
+def _narrows(scope: Scope, filters: Filters) -> bool:
+    """Whether anything but tenant, subject and expiry decides."""
+    return bool(matching(replace(scope, subject_id=None), filters))
 
 
 def _place(access: Access, scope: Scope) -> Fragment:

@@ -451,12 +451,12 @@ class LineErrorOut(Output):
 
 class ImportOut(Output):
     imported: int
-    updated: int
     unchanged: int
     failed: int
     errors: list[LineErrorOut]
     next_line: int | None
     complete: bool
+    warning: str | None
 
 
 class HealthOut(Output):

@@ -12,21 +12,29 @@ from titen_core import limits
 from titen_core.models import Access, Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Row, SqlDriver, Statement, Vector
 from titen_core.sql.fragments import Fragment
-from titen_core.sql.rows import integer, optional_text, text
-from titen_core.sql.vectors import attach_vector, decode_vector, remove_vector
+from titen_core.sql.rows import MEMORY_COLUMNS, integer, memory, optional_integer, optional_text, text
+from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector
 
 __all__ = ["Outbox", "OutboxCounts", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One claimed row. `vector` is the canonical one where it fits the present content."""
+    """One claimed row.
+
+    `memory` is None when it was deleted or purged. `vector` is the canonical one where it fits the
+    present content. `sent_at_ms` is set once a remote index accepted the row, `indexed_version` is
+    what that index was given last.
+    """
 
     seq: int
     tenant_id: str
     target: int
     attempts: int
-    content: str | None  # None: the memory was deleted or purged
+    since_ms: int
+    sent_at_ms: int | None
+    indexed_version: int | None
+    memory: Memory | None
     vector: Vector | None
 
 
@@ -47,53 +55,68 @@ class Outbox:
 
     async def claim(self, lease: str, fingerprint: Fingerprint, *, limit: int, now_ms: int) -> list[Work]:
         """Lease up to `limit` due rows; nobody else gets them for OUTBOX_LEASE_MS."""
-        claimed, found = await self.driver.batch(
+        _, found = await self.driver.batch(
             [
                 Statement(_CLAIM, (lease, now_ms + limits.OUTBOX_LEASE_MS, now_ms, now_ms, limit)),
                 Statement(_WORK, (str(fingerprint), lease)),
             ]
         )
-        del claimed
         return [_work(row) for row in found]
 
     async def complete(
         self,
-        work: Work,
+        made: Sequence[tuple[Work, Vector]],
         lease: str,
-        vector: Vector,
         fingerprint: Fingerprint,
         index: ColocatedIndex | RemoteIndex,
     ) -> None:
-        """Store the vector for the content it was made from, and close the row; else leave it due."""
-        same = Fragment(
-            "m.tenant_id = ? AND m.seq = ? AND m.content_version = ?"
-            " AND EXISTS (SELECT 1 FROM vector_outbox AS o WHERE o.seq = m.seq AND o.lease = ?)",
-            (work.tenant_id, work.seq, work.target, lease),
-        )
-        await self.driver.batch([*attach_vector(same, vector, fingerprint, index), _release(work, lease)])
+        """Store each vector for the content it was made from. A colocated index closes the row with it."""
+        statements = [
+            statement
+            for work, vector in made
+            for statement in attach_vector(_same(work, lease), vector, fingerprint, index)
+        ]
+        if index.colocated:
+            statements += _release([work for work, _ in made], lease)
+        if statements:
+            await self.driver.batch(statements)
 
-    async def forget(self, work: Work, lease: str, index: ColocatedIndex | RemoteIndex) -> None:
-        """Take a deleted memory out of the index and close the row."""
-        gone = Fragment("m.tenant_id = ? AND m.seq = ? AND m.deleted_at IS NOT NULL", (work.tenant_id, work.seq))
+    async def note_sent(
+        self, sent: Sequence[Work], lease: str, fingerprint: Fingerprint, *, now_ms: int, look_again_ms: int
+    ) -> None:
+        """A remote index accepted these; look whether it shows them at `look_again_ms`."""
+        targets = json.dumps([[work.seq, work.target] for work in sent])
         await self.driver.batch(
             [
-                *remove_vector(gone, index),
-                Statement(
-                    "DELETE FROM vector_outbox WHERE tenant_id = ? AND seq = ? AND lease = ? AND target = ?",
-                    (work.tenant_id, work.seq, lease, work.target),
-                ),
+                Statement(_NOTE_INDEXED, (str(fingerprint), targets)),
+                Statement(_NOTE_SENT, (now_ms, look_again_ms, lease, targets)),
             ]
         )
 
+    async def confirm(self, shown: Sequence[Work], lease: str, fingerprint: Fingerprint) -> None:
+        """A remote index shows these: they are ready, and their rows are closed."""
+        statements = [statement for work in shown for statement in finish(_same(work, lease), fingerprint)]
+        if statements:
+            await self.driver.batch([*statements, *_release(shown, lease)])
+
+    async def forget(self, gone: Sequence[Work], lease: str, index: ColocatedIndex | RemoteIndex) -> None:
+        """Take deleted memories out of a colocated index and close their rows."""
+        if not gone:
+            return
+        seqs = _seqs(gone)
+        deleted = Fragment(
+            "m.tenant_id IS NOT NULL AND m.seq IN (SELECT value FROM json_each(?)) AND m.deleted_at IS NOT NULL",
+            (seqs,),
+        )
+        await self.driver.batch([*remove_vector(deleted, index), Statement(_CLOSE_GONE, (lease, seqs))])
+
     async def postpone(self, work: Sequence[Work], lease: str, *, until_ms: int, reason: str, counted: bool) -> None:
         """Try these again later; `counted` attempts end in `failed` at OUTBOX_ATTEMPTS_MAX."""
-        seqs = json.dumps([item.seq for item in work])
+        seqs = _seqs(work)
+        counting = (int(counted), int(counted), limits.OUTBOX_ATTEMPTS_MAX)
         await self.driver.batch(
             [
-                Statement(
-                    _POSTPONE,
-                    (int(counted), int(counted), limits.OUTBOX_ATTEMPTS_MAX, until_ms, reason, lease, seqs),
-                ),
+                Statement(_POSTPONE, (*counting, until_ms, reason, lease, seqs)),
                 Statement(_MARK_FAILED, (seqs,)),
             ]
         )
@@ -114,29 +137,34 @@ class Outbox:
         rows, _ = await self.driver.batch(
             [
                 Statement(_REQUEUE, (now_ms, access.tenant_id)),
-                Statement(
-                    "UPDATE memories SET index_status = 'pending' WHERE tenant_id = ? AND index_status = 'error'"
-                    " AND seq IN (SELECT o.seq FROM vector_outbox AS o WHERE o.tenant_id = ?)",
-                    (access.tenant_id, access.tenant_id),
-                ),
+                Statement(_UNMARK_FAILED, (access.tenant_id, access.tenant_id)),
             ]
         )
         return len(rows)
 
+    async def requeue_everything(self, now_ms: int) -> None:
+        """Every live memory of every tenant_id, after an index was lost: canonical vectors fill it again."""
+        await self.driver.batch(
+            [
+                Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
+                Statement("UPDATE memories SET index_status = 'pending' WHERE tenant_id <> '' AND deleted_at IS NULL"),
+            ]
+        )
+
     async def counts(self, access: Access) -> OutboxCounts:
         """The tenant's own counts."""
-        return _counts(await self.driver.query(Statement(_COUNTS + " WHERE tenant_id = ?", (access.tenant_id,))))
+        return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE tenant_id = ?", (access.tenant_id,))))
 
     async def total(self) -> OutboxCounts:
-        """Counts of the whole store, every tenant_id; for the operator and for draining to the end."""
-        return _counts(await self.driver.query(Statement(_COUNTS)))
+        """Counts over every tenant_id; for the operator and for draining to the end."""
+        return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE tenant_id <> ''")))
 
     async def next_due_ms(self) -> int | None:
-        """When the next row falls due, or None when nothing waits."""
+        """When the next row of any tenant_id falls due, or None when nothing waits."""
         rows = await self.driver.query(
-            Statement("SELECT min(next_attempt_at) AS due FROM vector_outbox WHERE failed = 0")
+            Statement("SELECT min(next_attempt_at) AS due FROM vector_outbox WHERE failed = 0 AND tenant_id <> ''")
         )
-        return None if rows[0]["due"] is None else integer(rows[0]["due"])
+        return optional_integer(rows[0]["due"])
 
 
 _CLAIM = """
@@ -144,22 +172,41 @@ UPDATE vector_outbox SET lease = ?, lease_until = ?
 WHERE seq IN (
   SELECT o.seq FROM vector_outbox AS o
   WHERE o.failed = 0 AND o.next_attempt_at <= ? AND (o.lease_until IS NULL OR o.lease_until <= ?)
-  ORDER BY o.next_attempt_at, o.seq LIMIT ?)
-RETURNING seq
+  ORDER BY o.next_attempt_at LIMIT ?)
+RETURNING seq, tenant_id
 """
 
-_WORK = """
-SELECT o.seq, o.tenant_id, o.target, o.attempts, iif(m.deleted_at IS NULL, m.content, NULL) AS content, v.vector
+_WORK = f"""
+SELECT o.seq AS work_seq, o.tenant_id AS work_tenant_id, o.target, o.attempts, o.created_at AS since, o.sent_at,
+       iif(v.content_version = m.content_version, v.vector, NULL) AS vector, v.indexed_version, {MEMORY_COLUMNS}
 FROM vector_outbox AS o
 LEFT JOIN memories AS m ON m.seq = o.seq AND m.tenant_id = o.tenant_id
-LEFT JOIN memory_vectors AS v ON v.seq = o.seq AND v.fingerprint = ? AND v.content_version = m.content_version
+LEFT JOIN memory_vectors AS v ON v.seq = o.seq AND v.fingerprint = ?
 WHERE o.lease = ? AND o.failed = 0 ORDER BY o.next_attempt_at, o.seq
+"""
+
+_NOTE_INDEXED = """
+UPDATE memory_vectors SET indexed_version = content_version
+WHERE tenant_id IS NOT NULL AND fingerprint = ?
+  AND (seq, content_version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
+"""
+
+_NOTE_SENT = """
+UPDATE vector_outbox SET sent_at = ?, next_attempt_at = ?, lease = NULL, lease_until = NULL, last_error = NULL
+WHERE tenant_id IS NOT NULL AND lease = ?
+  AND (seq, target) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
+"""
+
+_CLOSE_GONE = """
+DELETE FROM vector_outbox
+WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.seq = vector_outbox.seq AND m.deleted_at IS NULL)
 """
 
 _POSTPONE = """
 UPDATE vector_outbox SET attempts = attempts + ?, failed = (attempts + ? >= ?), next_attempt_at = ?,
   last_error = ?, lease = NULL, lease_until = NULL
-WHERE lease = ? AND seq IN (SELECT value FROM json_each(?))
+WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))
 """
 
 _MARK_FAILED = """
@@ -169,9 +216,21 @@ WHERE seq IN (SELECT o.seq FROM vector_outbox AS o
                 AND o.seq IN (SELECT value FROM json_each(?)))
 """
 
+_UNMARK_FAILED = """
+UPDATE memories SET index_status = 'pending'
+WHERE tenant_id = ? AND index_status = 'error'
+  AND seq IN (SELECT o.seq FROM vector_outbox AS o WHERE o.tenant_id = ?)
+"""
+
 _REQUEUE = """
 UPDATE vector_outbox SET attempts = 0, failed = 0, next_attempt_at = ?, lease = NULL, lease_until = NULL
 WHERE tenant_id = ? RETURNING seq
+"""
+
+_ENQUEUE_ALL = """
+INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
+SELECT m.seq, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE m.deleted_at IS NULL
+ON CONFLICT (seq) DO NOTHING
 """
 
 _COUNTS = """
@@ -180,27 +239,46 @@ FROM vector_outbox
 """
 
 
-def _work(row: Row) -> Work:
-    vector = optional_text(row["vector"])
-    return Work(
-        seq=integer(row["seq"]),
-        tenant_id=text(row["tenant_id"]),
-        target=integer(row["target"]),
-        attempts=integer(row["attempts"]),
-        content=optional_text(row["content"]),
-        vector=None if vector is None else decode_vector(vector),
+def _same(work: Work, lease: str) -> Fragment:
+    """The memory of a claim, if its content is still the one the claim was made for."""
+    return Fragment(
+        "m.tenant_id = ? AND m.seq = ? AND m.content_version = ?"
+        " AND EXISTS (SELECT 1 FROM vector_outbox AS o WHERE o.seq = m.seq AND o.lease = ?)",
+        (work.tenant_id, work.seq, work.target, lease),
     )
 
 
-def _release(work: Work, lease: str) -> Statement:
-    """Give an uncompleted row back: its content changed meanwhile, so it is due at once."""
-    return Statement(
-        "UPDATE vector_outbox SET lease = NULL, lease_until = NULL WHERE tenant_id = ? AND seq = ? AND lease = ?",
-        (work.tenant_id, work.seq, lease),
+def _release(work: Sequence[Work], lease: str) -> list[Statement]:
+    """Give back what was not closed: its content changed meanwhile, so it is due at once."""
+    return [
+        Statement(
+            "UPDATE vector_outbox SET lease = NULL, lease_until = NULL"
+            " WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))",
+            (lease, _seqs(work)),
+        )
+    ]
+
+
+def _seqs(work: Sequence[Work]) -> str:
+    return json.dumps([item.seq for item in work])
+
+
+def _work(row: Row) -> Work:
+    vector = optional_text(row["vector"])
+    live = row["id"] is not None and row["deleted_at"] is None
+    return Work(
+        seq=integer(row["work_seq"]),
+        tenant_id=text(row["work_tenant_id"]),
+        target=integer(row["target"]),
+        attempts=integer(row["attempts"]),
+        since_ms=integer(row["since"]),
+        sent_at_ms=optional_integer(row["sent_at"]),
+        indexed_version=optional_integer(row["indexed_version"]),
+        memory=memory(row) if live else None,
+        vector=None if vector is None else decode_vector(vector),
     )
 
 
 def _counts(rows: Sequence[Row]) -> OutboxCounts:
     row = rows[0]
-    oldest = row["oldest"]
-    return OutboxCounts(integer(row["pending"]), integer(row["failed"]), None if oldest is None else integer(oldest))
+    return OutboxCounts(integer(row["pending"]), integer(row["failed"]), optional_integer(row["oldest"]))

@@ -28,7 +28,18 @@ from titen_core.sql.predicates import readable
 from titen_core.sql.rows import integer
 from titen_core.text import QueryTerm, index_terms
 
-__all__ = ["CREATE_INDEX", "TextAnswer", "TextHit", "TextIndex", "put_text", "put_texts", "remove_text", "text_words"]
+__all__ = [
+    "CREATE_INDEX",
+    "TextAnswer",
+    "TextHit",
+    "TextIndex",
+    "count_stray_text",
+    "count_terms",
+    "put_text",
+    "put_texts",
+    "remove_text",
+    "text_words",
+]
 
 _CREATE_TEXT = """
 CREATE VIRTUAL TABLE IF NOT EXISTS memory_text
@@ -106,14 +117,34 @@ class TextIndex:
         The second runs when the first may have cut off a row: the pool of best matches was full, or
         the budget left out a word, and fewer than `k` rows remained.
         """
+        answer, _ = await self.search_with(None, access, scope, filters, terms, k, now_ms)
+        return answer
+
+    async def search_with(
+        self,
+        companion: Statement | None,
+        access: Access,
+        scope: Scope,
+        filters: Filters,
+        terms: Sequence[QueryTerm],
+        k: int,
+        now_ms: int,
+    ) -> tuple[TextAnswer, list[Row]]:
+        """`search`, with another reading statement in the same round trip, and that one's rows."""
         if not terms:
-            return TextAnswer((), 0)
+            return TextAnswer((), 0), await self._read(companion)
         exhaustive = _has_conditions_without_term(filters)
         statement = _search(access, scope, filters, terms, k, now_ms, exhaustive=exhaustive)
-        rows = await self.driver.query(statement)
+        if companion is None:
+            rows, others = await self.driver.query(statement), []
+        else:
+            rows, others = await self.driver.batch([statement, companion])
         if len(rows) < k and not exhaustive and _may_have_cut(rows):
             rows = await self.driver.query(_search(access, scope, filters, terms, k, now_ms, exhaustive=True))
-        return _answer(rows)
+        return _answer(rows), others
+
+    async def _read(self, statement: Statement | None) -> list[Row]:
+        return [] if statement is None else await self.driver.query(statement)
 
     async def check(self) -> None:
         """Raises SqlError when the index cannot be read."""
@@ -193,6 +224,27 @@ def remove_text(where: Fragment) -> list[Statement]:
             where.params,
         )
     ]
+
+
+def count_terms(tenant_num: int, subject_id: str | None) -> Statement:
+    """A SELECT of `n`, how many rows the index still counts under a subject, or terms under a tenant."""
+    if subject_id is not None:
+        return Statement(
+            "SELECT ifnull(max(v.doc), 0) AS n FROM memory_vocab AS v WHERE v.term = ?",
+            (f"t{tenant_num}s{_hex(subject_id)}",),
+        )
+    return Statement(
+        "SELECT count(*) AS n FROM memory_vocab AS v WHERE v.term >= ? AND v.term < ?",
+        (f"t{tenant_num}a", f"t{tenant_num}{{"),  # what follows the number is a letter; `{` comes after `z`
+    )
+
+
+def count_stray_text() -> Statement:
+    """A SELECT of `n`, how many rows of the index have no memory, of any tenant_id."""
+    return Statement(
+        "SELECT count(*) AS n FROM memory_text WHERE rowid NOT IN"
+        " (SELECT m.seq FROM memories AS m WHERE m.deleted_at IS NULL)"
+    )
 
 
 def _search(

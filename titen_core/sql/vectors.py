@@ -5,6 +5,7 @@ of magnitude slower), beside an int8 copy for the overlay of fresh rows.
 """
 
 import base64
+import struct
 import sys
 from array import array
 
@@ -12,7 +13,7 @@ from titen_core.models import Fingerprint
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Statement, Vector
 from titen_core.sql.fragments import Fragment, all_of
 
-__all__ = ["attach_vector", "decode_vector", "encode_int8", "encode_vector", "enqueue", "remove_vector"]
+__all__ = ["attach_vector", "decode_vector", "encode_int8", "encode_vector", "enqueue", "finish", "remove_vector"]
 
 
 def encode_vector(vector: Vector) -> str:
@@ -33,9 +34,12 @@ def decode_vector(text: str) -> Vector:
 
 
 def encode_int8(vector: Vector) -> str:
-    """Base64 of the values scaled so that the largest is 127: enough to rank by cosine."""
-    largest = max((abs(value) for value in vector), default=0.0) or 1.0
-    return base64.b64encode(bytes(round(value * 127 / largest) & 0xFF for value in vector)).decode()
+    """Base64 of the scale as a float32, then each value as `round(value / scale) + 128`.
+
+    The scale puts the largest value at 127. See `titen_core.ranking.similar_to` for the arithmetic.
+    """
+    scale = (max((abs(value) for value in vector), default=0.0) or 1.0) / 127
+    return base64.b64encode(struct.pack("<f", scale) + bytes(round(value / scale) + 128 for value in vector)).decode()
 
 
 def enqueue(where: Fragment, now_ms: int) -> Statement:
@@ -44,7 +48,8 @@ def enqueue(where: Fragment, now_ms: int) -> Statement:
         f"""INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
             SELECT m.seq, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE {where.sql}
             ON CONFLICT (seq) DO UPDATE SET target = excluded.target, attempts = 0, failed = 0,
-              next_attempt_at = excluded.next_attempt_at, lease = NULL, lease_until = NULL, last_error = NULL""",
+              next_attempt_at = excluded.next_attempt_at, sent_at = NULL, lease = NULL, lease_until = NULL,
+              last_error = NULL""",
         (now_ms, now_ms, *where.params),
     )
 
@@ -62,6 +67,11 @@ def attach_vector(
         statements += index.put(_select(rows), vector)
         statements += _done(rows)
     return statements
+
+
+def finish(where: Fragment, fingerprint: Fingerprint) -> list[Statement]:
+    """Call the selected rows findable by meaning: a remote index shows them now."""
+    return _done(all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint))))
 
 
 def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -> list[Statement]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import click
@@ -47,8 +48,8 @@ def remember(
       titen remember "Ships on Fridays" --subject team --category fact --key ship_day
       titen remember "Likes tea" --subject user_123 --url http://127.0.0.1:8787 --api-key KEY
     """
-    body = {
-        "content": click.get_text_stream("stdin").read() if text == "-" else text,
+    body: dict[str, Any] = {
+        "content": sys.stdin.read() if text == "-" else text,
         "subject_id": fields["subject"],
         "agent_id": fields["agent"],
         "run_id": fields["run"],
@@ -103,7 +104,7 @@ def recall(
       titen recall "POL-358" --json
     """
     filters = {"kind": list(kinds), "category": list(categories), "tags": list(tags)}
-    body = {
+    body: dict[str, Any] = {
         "query": query,
         "subject_id": subject,
         "agent_id": agent,

@@ -19,8 +19,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("vps.cli.setting_up", "migrate", "Bring a store to this version's schema."),
     "remember": ("vps.cli.memories", "remember", "Remember a fact."),
     "recall": ("vps.cli.memories", "recall", "Recall the facts that answer a question."),
+    "export": ("vps.cli.transfer", "export", "Export memories to a file."),
+    "import": ("vps.cli.transfer", "import_", "Import memories from a file."),
     "tenant": ("vps.cli.tenants", "tenant", "Create and list tenants."),
     "key": ("vps.cli.keys", "key", "Create, list and revoke API keys."),
+    "repair": ("vps.cli.repair", "repair", "Try failed work again until nothing is left."),
+    "smoke": ("vps.cli.smoke", "smoke", "Try a running service, step by step."),
+    "doctor": ("vps.cli.doctor", "doctor", "Show settings and look at every part."),
+    "version": ("vps.cli.version", "version", "Show the version."),
 }
 
 
