@@ -18,6 +18,7 @@ from adapters.cloudflare.workers_ai import WorkersAIGateway
 from titen_core import limits
 from titen_core.errors import SqlBusy, SqlError, SqlFull
 from titen_core.http.app import App
+from titen_core.http.messages import Request, Response
 from titen_core.ids import system_clock
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Fingerprint
@@ -41,7 +42,7 @@ class Default(WorkerEntrypoint):
         service = _service(self.env)
         incoming = await read_request(request)
         answer = await service.app.handle(incoming)
-        if service.take_wake():
+        if service.take_wake() or _may_have_written(incoming, answer):
             self.ctx.waitUntil(service.after_request())
         return await write_response(answer, incoming.method)
 
@@ -105,6 +106,15 @@ def _service(env: Any) -> Service:
     if not _KEPT:
         _KEPT.append(Service(env))
     return _KEPT[0]
+
+
+def _may_have_written(request: Request, answer: Response) -> bool:
+    """A vector of what was just written can go to the index at once, and not at the next cron."""
+    return request.method not in {"GET", "HEAD", "OPTIONS"} and answer.status < 300 and not _is_search(request)
+
+
+def _is_search(request: Request) -> bool:
+    return request.path.rstrip("/").endswith("/search")
 
 
 def _kernel(env: Any, wake: Any) -> Kernel:

@@ -137,7 +137,8 @@ async def body_bytes(request: Any, limit_bytes: int) -> bytes | None:
 def javascript_response(status: int, headers: Sequence[tuple[str, str]], body: bytes | None) -> Any:
     """A JavaScript Response; the body is copied, so that it outlives the Python bytes."""
     content = jsnull if body is None else to_js(body)
-    return js.Response.new(content, status=status, headers=js.Headers.new(_javascript([list(pair) for pair in headers])))
+    pairs = _javascript([list(pair) for pair in headers])
+    return js.Response.new(content, status=status, headers=js.Headers.new(pairs))
 
 
 def _raw(binding: Any) -> Any:

@@ -6,14 +6,13 @@ import random
 import entry
 from workers import python_from_rpc, python_to_rpc
 
-_seeded = False
+_seeded = []
 
 
 async def call(method, ctx, env, args):
-    global _seeded
     if not _seeded:
-        random.seed()
-        _seeded = True
+        random.seed()  # what was seeded before the first request is the same in every isolate
+        _seeded.append(True)
     instance = entry.Default(ctx, env)
     result = getattr(instance, method)(*[python_from_rpc(arg) for arg in args])
     if inspect.isawaitable(result):
