@@ -39,6 +39,10 @@ class VectorizeBinding(Protocol):
         """Write vectors, each beside its id, namespace and metadata."""
         ...
 
+    async def present(self, ids: Sequence[str]) -> list[str]:
+        """Those of the ids that the index shows; at most 20 are asked for."""
+        ...
+
     async def delete(self, ids: Sequence[str]) -> None:
         """Remove vectors; unknown ids are ignored."""
         ...

@@ -81,6 +81,13 @@ class JsVectorize:
         except JsException as failure:
             _fail(failure)
 
+    async def present(self, ids: Sequence[str]) -> list[str]:
+        try:
+            found = await self._index.getByIds(_javascript(list(ids)))
+        except JsException as failure:
+            _fail(failure)
+        return [vector.id for vector in found]  # their values stay in JavaScript
+
     async def delete(self, ids: Sequence[str]) -> None:
         try:
             await self._index.deleteByIds(_javascript(list(ids)))

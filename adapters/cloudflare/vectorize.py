@@ -36,6 +36,7 @@ METADATA_INDEXES: Final[Mapping[str, Literal["string", "number", "boolean"]]] = 
 MATCHES_MAX: Final = 100
 UPSERT_VECTORS_MAX: Final = 1_000
 DELETE_IDS_MAX: Final = 100
+GET_IDS_MAX: Final = 20
 NEVER_MS: Final = TIME_MAX_MS  # a range filter finds only vectors that have the field
 
 _NAMES: Final = frozenset({"subject_id", "agent_id", "run_id"})
@@ -90,6 +91,16 @@ class VectorizeIndex:
                 await self._index.upsert([(_vector_record(record), record.vector) for record in part])
             except BindingError:
                 raise IndexUnavailable("Vectorize did not take the vectors.") from None
+
+    async def shown(self, ids: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        asked = {_vector_id(*each): each for each in ids}
+        found: set[tuple[int, int]] = set()
+        for part in _parts(list(asked), GET_IDS_MAX):
+            try:
+                found.update(asked[vector_id] for vector_id in await self._index.present(part))
+            except BindingError:
+                raise IndexUnavailable("Vectorize did not look up the vectors.") from None
+        return found
 
     async def delete(self, ids: Sequence[tuple[int, int]]) -> None:
         for part in _parts(ids, DELETE_IDS_MAX):

@@ -22,6 +22,7 @@ __all__ = ["Call", "VectorizeEmulator", "VectorizeError"]
 IDS_ONLY_MAX: Final = 100
 WITH_VALUES_MAX: Final = 20
 UPSERT_MAX: Final = 1_000
+GET_MAX: Final = 20
 ID_BYTES: Final = 64
 NAMESPACE_BYTES: Final = 64
 INDEXED_VALUE_BYTES: Final = 64
@@ -185,7 +186,7 @@ class VectorizeEmulator:
                 "insert": lambda: self._write(asked, replace=False),
                 "upsert": lambda: self._write(asked, replace=True),
                 "query": lambda: self._query(asked[0]),
-                "getByIds": lambda: [self._shown(each) for each in asked[0]["ids"] if each in self._rows],
+                "getByIds": lambda: self._get(asked[0]["ids"]),
                 "deleteByIds": lambda: self._delete(asked[0]["ids"]),
             }
             if operation not in act:
@@ -266,6 +267,11 @@ class VectorizeEmulator:
         ]
         best = sorted(scored, key=lambda each: (-each[0], each[1]))[:top]
         return {"count": len(best), "matches": [{"id": each, "score": score} for score, each in best]}
+
+    def _get(self, ids: Sequence[str]) -> list[JsonObject]:
+        if len(ids) > GET_MAX:
+            raise VectorizeError(40_007, f"at most {GET_MAX} ids in one look-up")
+        return [self._shown(each) for each in ids if each in self._rows]
 
     def _shown(self, vector_id: str) -> JsonObject:
         row = self._rows[vector_id]
