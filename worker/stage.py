@@ -4,6 +4,7 @@ Everything below the folder of wrangler's `main` is uploaded, so that folder is 
 Packages of others are `vendor.py`'s business.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,8 @@ SHIPPED = (
     "adapters/vectors.py",
     "adapters/cloudflare",
 )
+OPERATORS_OWN = ("titen_core/http/openapi.py", "titen_core/purge.py", "titen_core/sql/migrate.py")
+"""Parts of the core that no request needs: what builds the API document, purges and migrates."""
 
 
 def stage(target: Path = TARGET) -> Path:
@@ -30,6 +33,10 @@ def stage(target: Path = TARGET) -> Path:
             shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__", "*.pyi", "py.typed"))
         else:
             shutil.copy(source, destination)
+    for name in OPERATORS_OWN:
+        (target / name).unlink()
+    for document in target.rglob("*.json"):
+        document.write_text(json.dumps(json.loads(document.read_text()), separators=(",", ":")))
     return target
 
 

@@ -27,7 +27,7 @@ _CLASSES: Final[Sequence[tuple[str, type[SqlError], str]]] = (
     ),
     (r"no such (table|column)|has no column named", SqlMissing, "a table or column does not exist"),
     (
-        r"SQLITE_CORRUPT|SQLITE_NOTADB|malformed|vtable constructor failed",
+        r"SQLITE_CORRUPT|SQLITE_NOTADB|disk image is malformed|vtable constructor failed",
         SqlCorrupt,
         "the database or an index is malformed",
     ),

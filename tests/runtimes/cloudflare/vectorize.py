@@ -164,11 +164,13 @@ class VectorizeEmulator:
     def ids(self, namespace: str | None = None) -> list[str]:
         """Ids that queries see."""
         with self._lock:
+            self._process_due()
             return sorted(each for each, row in self._rows.items() if namespace in {None, row.namespace})
 
     def stored(self, vector_id: str) -> JsonObject:
         """Namespace and metadata of a visible vector."""
         with self._lock:
+            self._process_due()
             row = self._rows[vector_id]
             return {"namespace": row.namespace, "metadata": row.metadata}
 
