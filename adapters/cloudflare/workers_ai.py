@@ -22,7 +22,11 @@ _REFUSED: Final = re.compile(r"\b(3003|3006|3030|50(0[4-6]|1[0-9]))\b")
 
 
 class WorkersAIGateway:
-    """A `ModelGateway` over the AI binding. The model's dimensions are known, so nothing is probed."""
+    """A `ModelGateway` over the AI binding. The model's dimensions are known, so nothing is probed.
+
+    An answer of other dimensions is refused once and remembered: the fingerprint then says what the
+    model has become, and readiness names the mismatch.
+    """
 
     def __init__(self, models: AiBinding, model: str = BGE_M3, dimensions: int = DIMENSIONS) -> None:
         self._models = models
@@ -59,14 +63,23 @@ class WorkersAIGateway:
             raise ModelAnswerInvalid("Workers AI answered without a list `data`.")
         if len(rows) != count:
             raise ModelAnswerInvalid(f"Workers AI answered {len(rows)} vectors for {count} texts.")
-        return [self._vector(row) for row in rows]
+        vectors = [_vector(row) for row in rows]
+        self._check_dimensions({len(vector) for vector in vectors})
+        return vectors
 
-    def _vector(self, row: Any) -> Vector:
-        if not isinstance(row, list) or not all(type(value) is float or type(value) is int for value in row):
-            raise ModelAnswerInvalid("Workers AI answered a vector with null or a value that is no number.")
-        if len(row) != self._dimensions:
-            raise ModelAnswerInvalid(f"Workers AI answered {len(row)} dimensions where {self._dimensions} belong.")
-        return normalised(row)
+    def _check_dimensions(self, found: set[int]) -> None:
+        expected = self._dimensions
+        if found == {expected}:
+            return
+        if len(found) == 1:
+            self._dimensions = found.pop()
+        raise ModelAnswerInvalid(f"Workers AI answered other dimensions than {expected}.")
+
+
+def _vector(row: Any) -> Vector:
+    if not isinstance(row, list) or not all(type(value) is float or type(value) is int for value in row):
+        raise ModelAnswerInvalid("Workers AI answered a vector with null or a value that is no number.")
+    return normalised(row)
 
 
 def _model_error(text: str) -> ModelError:

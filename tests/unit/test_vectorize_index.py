@@ -68,8 +68,8 @@ def access(tenant_id: str = "tenant-1", subject_id: str | None = None) -> Access
 
 
 def record(seq: int, vector: Vector = SAME, tenant_id: str = "tenant-1", **fields: Any) -> VectorRecord:
-    named = {"subject_id": "s", "kind": Kind.SEMANTIC, "priority": Priority.NORMAL, "verified": False}
-    made = {"author": PrincipalKind.AGENT, "created_at": NOW_MS, "expires_at": None, "category": None}
+    named: dict[str, Any] = {"subject_id": "s", "kind": Kind.SEMANTIC, "priority": Priority.NORMAL, "verified": False}
+    made: dict[str, Any] = {"author": PrincipalKind.AGENT, "created_at": NOW_MS, "expires_at": None, "category": None}
     return VectorRecord(seq, 1, tenant_id, vector, {**named, **made, **fields})
 
 

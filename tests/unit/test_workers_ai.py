@@ -70,6 +70,7 @@ def test_no_texts_need_no_call_and_too_many_are_refused() -> None:
         {"data": [[1, "2"]]},
         {"data": [[True, 1]]},
         {"data": [[1, 2, 3]]},
+        {"data": [[]]},
         {"data": [[0, 0]]},
         {"data": [[1e308, 1e308]]},
     ],
@@ -98,3 +99,15 @@ def test_what_blames_the_text_is_told_from_what_blames_the_time(text: str, kind:
     with pytest.raises(kind) as raised:
         embed(Models(BindingError(text)), "a")
     assert text not in str(raised.value)
+
+
+def test_a_model_of_other_dimensions_is_refused_and_then_named() -> None:
+    models = Models({"data": [[1, 2, 3]]})
+    gateway = WorkersAIGateway(models, dimensions=2)
+    with pytest.raises(ModelAnswerInvalid, match="other dimensions than 2"):
+        asyncio.run(gateway.embed(["a"], purpose="memory", deadline_ms=1_000))
+    assert asyncio.run(gateway.fingerprint()).dimensions == 3
+    models.answer = {"data": [[1, 2]]}
+    with pytest.raises(ModelAnswerInvalid):
+        asyncio.run(gateway.embed(["a"], purpose="memory", deadline_ms=1_000))
+    assert len(asyncio.run(gateway.embed(["a"], purpose="memory", deadline_ms=1_000))) == 1
