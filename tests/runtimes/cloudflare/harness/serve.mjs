@@ -52,6 +52,7 @@ await new Promise((resolve) => control.once('listening', resolve));
 console.log(JSON.stringify({ worker: worker.href, control: `http://127.0.0.1:${control.address().port}/` }));
 
 for (const signal of ['SIGTERM', 'SIGINT']) {
+  process.removeAllListeners(signal); // miniflare's own would end the process before it is disposed of
   process.once(signal, async () => {
     control.close();
     control.closeAllConnections();
