@@ -46,7 +46,7 @@ worker-stage: $(PYTHON_READY) ## copy what the Worker ships into build/worker
 worker-size: worker-vendor worker-stage ## what a deployment would upload, in KiB; fails over the limit
 	@$(BIN)/python -m worker.size
 
-worker-dev: worker-vendor ## serve the Worker in workerd with real D1, offline, and print a first key
+worker-dev: $(APP_READY) $(WORKER_READY) ## serve the Worker in workerd with real D1, offline, and print a first key
 	$(BIN)/python -m tests.runtimes.cloudflare
 
 clean: ## remove .venv, caches and builds; never a store
@@ -76,7 +76,7 @@ $(PYTHON_READY):
 	    { bare="$${bare:-$$python}"; continue; }; \
 	  echo "Creating $(VENV) with $$("$$python" --version) ($$python)"; \
 	  "$$python" -m venv --clear $(VENV) || exit 1; \
-	  $(PIP) install --quiet --upgrade 'pip>=25.1' || exit 1; \
+	  $(PIP) install --quiet --upgrade 'pip>=26' || exit 1; \
 	  touch $@; \
 	  exit 0; \
 	done; \

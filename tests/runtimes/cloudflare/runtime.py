@@ -42,7 +42,6 @@ DIMENSIONS: Final = 1024
 START_TIMEOUT_S: Final = 120  # 3 s on an idle machine
 STOP_TIMEOUT_S: Final = 30
 CRON_S: Final = 0.5
-LOOK_AGAIN_SOONER_MS: Final = 60_000
 
 
 class D1Control:
@@ -148,11 +147,15 @@ class CloudflareRuntime:
         """What Cloudflare does every five minutes."""
         urllib.request.urlopen(f"{self.base_url}/cdn-cgi/local/scheduled", timeout=60).close()
 
+    def look_again_now(self) -> None:
+        """Make due what waits for another look at the index or at the model."""
+        self.database.run(Statement("UPDATE vector_outbox SET next_attempt_at = 0 WHERE failed = 0"))
+
     def _keep_running_cron(self) -> None:
         """Time passes faster here: `index_status` is then `ready` within seconds."""
         while not self._closed.wait(CRON_S):
             with contextlib.suppress(OSError, RuntimeError, SqlError):  # stopped, killed, or still starting
-                self.database.run(Statement(_LOOK_AT_ONCE, (LOOK_AGAIN_SOONER_MS,)))
+                self.database.run(Statement(_LOOK_AGAIN))
                 self.run_cron()
 
     def break_text_index(self) -> None:
@@ -219,7 +222,7 @@ class CloudflareRuntime:
             raise
 
 
-_LOOK_AT_ONCE = "UPDATE vector_outbox SET next_attempt_at = next_attempt_at - ? WHERE sent_at IS NOT NULL"
+_LOOK_AGAIN = "UPDATE vector_outbox SET next_attempt_at = 0 WHERE sent_at IS NOT NULL"
 
 _MIGRATIONS_TABLE = """
 CREATE TABLE IF NOT EXISTS d1_migrations (
