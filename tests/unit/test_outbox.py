@@ -30,6 +30,7 @@ from titen_core.outbox import Drained, backoff_ms, drain, repair
 from titen_core.protocols import Statement
 from titen_core.recall import recall
 from titen_core.remember import remember
+from titen_core.semantics import FINGERPRINT_KEY
 
 
 @dataclass
@@ -245,6 +246,20 @@ def test_a_lease_ends_by_itself(tmp_path: Path) -> None:
         assert await drain_all(service.kernel) == 0
         service.clock.forward(1)
         assert await drain_all(service.kernel) == 1
+
+    run(tmp_path, case)
+
+
+def test_a_server_that_has_not_noticed_the_stores_new_model_embeds_nothing_for_it(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        await store(service, access, *(f"memory {n}" for n in range(limits.DRAIN_ITEMS)))
+        mood.error = None
+        model.calls.clear()
+        await service.kernel.store.meta.put(FINGERPRINT_KEY, "test:others:16:cosine:l2")
+        service.clock.forward(limits.PROBE_KEPT_MS - 1)
+        assert await drain(service.kernel) == Drained(0, 0, more=False)
+        assert model.calls == []
+        assert await counted(service.driver, "vector_outbox", "lease IS NULL") == limits.DRAIN_ITEMS
 
     run(tmp_path, case)
 

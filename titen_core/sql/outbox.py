@@ -13,7 +13,7 @@ from titen_core.models import Access, Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Row, SqlDriver, Statement, Vector
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.rows import MEMORY_COLUMNS, integer, memory, optional_integer, optional_text, text
-from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector
+from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector, still_the_model
 
 __all__ = ["Outbox", "OutboxCounts", "Work"]
 
@@ -54,10 +54,15 @@ class Outbox:
     driver: SqlDriver
 
     async def claim(self, lease: str, fingerprint: Fingerprint, *, limit: int, now_ms: int) -> list[Work]:
-        """Lease up to `limit` due rows; nobody else gets them for OUTBOX_LEASE_MS."""
+        """Lease up to `limit` due rows; nobody else gets them for OUTBOX_LEASE_MS.
+
+        No row where the store has moved to another model: vectors of this one would not be stored.
+        """
+        ours = still_the_model(fingerprint)
+        until_ms = now_ms + limits.OUTBOX_LEASE_MS
         _, found = await self.driver.batch(
             [
-                Statement(_CLAIM, (lease, now_ms + limits.OUTBOX_LEASE_MS, now_ms, now_ms, limit)),
+                Statement(_CLAIM.format(ours=ours.sql), (lease, until_ms, now_ms, now_ms, *ours.params, limit)),
                 Statement(_WORK, (str(fingerprint), lease)),
             ]
         )
@@ -179,6 +184,7 @@ UPDATE vector_outbox SET lease = ?, lease_until = ?
 WHERE seq IN (
   SELECT o.seq FROM vector_outbox AS o
   WHERE o.failed = 0 AND o.next_attempt_at <= ? AND (o.lease_until IS NULL OR o.lease_until <= ?)
+    AND {ours}
   ORDER BY o.next_attempt_at, o.seq LIMIT ?) /* every tenant_id */
 RETURNING seq
 """
