@@ -1,6 +1,7 @@
 """The outbox: every memory gets its vector, whatever fails and whenever the process dies."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,8 +64,8 @@ def run(directory: Path, case: Case) -> None:
     asyncio.run(whole())
 
 
-async def store(service: Service, access: Access, *contents: str) -> list[str]:
-    return [(await remember(service.kernel, access, draft(content))).memory.id for content in contents]
+async def store(service: Service, access: Access, *contents: str, subject_id: str = "user_1") -> list[str]:
+    return [(await remember(service.kernel, access, draft(content, subject_id))).memory.id for content in contents]
 
 
 async def status(service: Service, access: Access, memory_id: str) -> str:
@@ -217,6 +218,24 @@ def test_repair_touches_the_own_tenants_rows_only(tmp_path: Path) -> None:
         assert (done.requeued, done.failed) == (1, 0)
         assert (await service.kernel.store.outbox.counts(stranger)).failed == 1
         assert await counted(service.driver, "memories", "index_status = 'error'") == 1
+
+    run(tmp_path, case)
+
+
+def test_a_key_locked_to_a_subject_repairs_and_counts_its_subject_only(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        locked = dataclasses.replace(access, subject_id="user_2")
+        await store(service, access, "red", "green")
+        await store(service, locked, "blue", subject_id="user_2")
+        mood.error = ModelRejected("no")
+        for _ in range(limits.OUTBOX_ATTEMPTS_MAX):
+            await drain(service.kernel)
+            service.clock.forward(limits.OUTBOX_BACKOFF_MAX_MS)
+        assert (await service.kernel.store.outbox.counts(access)).failed == 3
+        assert (await service.kernel.store.outbox.counts(locked)).failed == 1
+        done = await repair(service.kernel, locked)
+        assert (done.requeued, done.pending, done.failed) == (1, 1, 0)
+        assert await counted(service.driver, "memories", "index_status = 'error'") == 2
 
     run(tmp_path, case)
 
