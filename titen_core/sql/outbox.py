@@ -149,6 +149,14 @@ class Outbox:
         )
         return len(rows)
 
+    async def release_leases(self) -> None:
+        """Make claimed rows of every tenant_id claimable again, for a process that starts after a hard kill.
+
+        Safe while another process drains: it finds its lease gone and stores nothing, so at worst one
+        batch is embedded twice.
+        """
+        await self.driver.batch([Statement(_RELEASE_ALL)])
+
     async def requeue_everything(self, now_ms: int) -> None:
         """Every live memory of every tenant_id, after an index was lost: canonical vectors fill it again."""
         await self.driver.batch(
@@ -244,6 +252,10 @@ _REQUEUE = """
 UPDATE vector_outbox SET attempts = 0, failed = 0, next_attempt_at = ?, lease = NULL, lease_until = NULL
 WHERE tenant_id = ? AND EXISTS (SELECT 1 FROM memories AS m WHERE m.seq = vector_outbox.seq AND {mine})
 RETURNING seq
+"""
+
+_RELEASE_ALL = """
+UPDATE vector_outbox SET lease = NULL, lease_until = NULL WHERE lease IS NOT NULL /* every tenant_id */
 """
 
 _ENQUEUE_ALL = """
