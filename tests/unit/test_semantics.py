@@ -209,3 +209,32 @@ def test_a_probe_asks_for_a_vector_and_remembers_a_good_answer_only(tmp_path: Pa
         assert (await semantics.probe()).status == "ready"
 
     run(tmp_path, case)
+
+
+def test_a_vector_of_another_size_is_refused_by_every_path_and_loses_no_memory(tmp_path: Path) -> None:
+    """The model behind the name changed while the state of a moment ago still calls it ready."""
+
+    async def case(service: Service, model: Tempered) -> None:
+        kernel, access = service.kernel, access_of(await service.tenant())
+        assert (await kernel.semantics.state()).status == "ready"
+        model.dimensions = 32
+        written = await remember(kernel, access, draft("Prefers the train"))
+        assert (written.outcome, written.memory.index_status) == ("stored", "pending")
+        assert (await kernel.semantics.state()).status == "EMBEDDING_DIMENSION_MISMATCH"
+
+        model.dimensions = 16
+        service.clock.forward(limits.PROBE_FAILED_KEPT_MS)
+        assert (await kernel.semantics.state()).status == "ready"
+        model.dimensions = 32
+        assert await drain_all(kernel) == 0
+        assert await counted(service.driver, "vector_outbox", "lease IS NULL") == 1
+        assert (await kernel.semantics.state()).status == "EMBEDDING_DIMENSION_MISMATCH"
+
+        model.dimensions = 16
+        service.clock.forward(limits.OUTBOX_BACKOFF_MAX_MS)
+        assert await drain_all(kernel) == 1
+        model.dimensions = 32
+        found = await recall(kernel, access, Scope(), Filters(), query="train", limit=5)
+        assert (found.channels.vector, len(found.items)) == ("degraded", 1)
+
+    run(tmp_path, case)

@@ -1,13 +1,18 @@
 """`init`, `migrate`, `tenant` and `key` as real commands."""
 
+import asyncio
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
 
+from tests.unit.kernel import open_driver
 from tests.vps.conftest import Store
 from tests.vps.process import ROOT, titen
+from titen_core.sql.keys import Keys
+from vps.compose import operator_access
+from vps.first_key import first_key
 
 
 def test_init_answers_tenant_key_and_secret(tmp_path: Path) -> None:
@@ -32,6 +37,27 @@ def test_init_after_migrate_makes_the_first_key(tmp_path: Path) -> None:
     assert titen("migrate", "--db", db, "--json").document["applied"]
     assert titen("migrate", "--db", db, "--json").document == {"applied": []}
     assert titen("init", "--db", db, "--json").code == 0
+
+
+def test_first_starts_at_once_make_one_tenant_and_one_key(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_driver(tmp_path) as driver:
+            made = [each for each in await asyncio.gather(*(first_key(driver) for _ in range(8))) if each is not None]
+            assert len(made) == 1
+            (tenant, minted) = made[0]
+            assert await Keys(driver).tenants() == [tenant]
+            assert [key.id for key in await Keys(driver).list(operator_access(tenant), 10)] == [minted.key.id]
+
+    asyncio.run(main())
+
+
+def test_init_leaves_a_store_of_several_tenants_alone(tmp_path: Path) -> None:
+    db = tmp_path / "titen.db"
+    titen("migrate", "--db", db)
+    titen("tenant", "create", "--db", db, "--name", "one")
+    assert titen("init", "--db", db, "--json").code == 0
+    assert titen("tenant", "create", "--db", db, "--name", "two").code == 0
+    assert titen("init", "--db", db, "--json").code == 1
 
 
 def test_the_secret_is_nowhere_in_the_store(store: Store) -> None:
