@@ -73,6 +73,13 @@ def test_an_export_goes_on_where_it_stopped(filled: Store, tmp_path: Path) -> No
     assert part.read_bytes() == whole.read_bytes()
 
 
+def test_a_refused_export_leaves_no_file(store: Store, service: Service, tmp_path: Path) -> None:
+    file, remote = tmp_path / "out.jsonl", ("--url", service.url, "--api-key")
+    refused = titen("export", file, *remote, "titen_a_b")
+    assert (refused.code, file.exists()) == (1, False)
+    assert titen("export", file, *remote, store.api_key).code == 0
+
+
 def test_bad_lines_and_a_missing_end_are_told(filled: Store, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     titen("export", whole, "--db", filled.db)

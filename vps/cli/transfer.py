@@ -141,7 +141,11 @@ def _opened(file: str, tail: Tail) -> Any:
         with os.fdopen(descriptor, "r+b") as stream:
             stream.truncate(tail.end_byte)
             stream.seek(tail.end_byte)
-            yield stream
+            try:
+                yield stream
+            finally:
+                if stream.tell() == 0:  # refused before the first page: the same command may be run again
+                    Path(file).unlink(missing_ok=True)
     except OSError as failure:
         raise Fault(f"{file} cannot be written: {failure.strerror}.") from None
 
