@@ -170,6 +170,13 @@ def test_up_makes_everything_and_keeps_the_key(tmp_path: Path) -> None:
     assert api_key not in service.err
 
 
+def test_up_with_bad_settings_makes_nothing(tmp_path: Path) -> None:
+    ran = titen("up", "--db", tmp_path / "new" / "titen.db", env={"TITEN_EMBED": "endpoint"})
+    assert (ran.code, ran.out) == (2, "")
+    assert "TITEN_EMBED_BASE_URL" in ran.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     directory = tmp_path / "a folder"
     with running("up", "--db", directory / "titen.db", "--port", "0") as service:
