@@ -53,7 +53,9 @@ def test_there_and_back_is_byte_identical(filled: Store, tmp_path: Path) -> None
     assert first.read_bytes() == second.read_bytes()
 
     third_store = make_store(tmp_path / "third")
-    assert titen("import", second, "--db", third_store.db).code == 0
+    imported = titen("import", second, "--db", third_store.db)
+    assert imported.code == 0
+    assert "`titen repair`" in imported.out
     to_stdout = titen("export", "--db", third_store.db)
     assert to_stdout.out.encode() == first.read_bytes()
     assert f"Exported {RECORDS} memories" in to_stdout.err
