@@ -31,7 +31,7 @@ def test_serve_prints_one_line_and_says_that_it_is_text_only(store: Store) -> No
         assert len(service.lines) == 1
     sentences = [line for line in service.err.splitlines() if not line.startswith("{")]
     assert len(sentences) == 1
-    assert "by text only" in sentences[0]
+    assert "by words only" in sentences[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
