@@ -146,7 +146,7 @@ class Semantics:
     async def _look(self, patience_ms: int) -> SemanticState:
         if self.gateway is None:
             return SemanticState(
-                SemanticStatus.OFF, "No embedder is configured: recall is by text only. Set TITEN_EMBED to change that."
+                SemanticStatus.OFF, "No embedder is configured: recall is by words only. Set TITEN_EMBED to change that."
             )
         try:
             async with asyncio.timeout(patience_ms / 1000):
@@ -165,7 +165,7 @@ class Semantics:
             return SemanticState(SemanticStatus.UNAVAILABLE, str(failure))
         if description.dimensions not in {None, fingerprint.dimensions}:
             return _dimension_mismatch(fingerprint.dimensions, description.dimensions or 0, "the vector index has")
-        return SemanticState(SemanticStatus.READY, "Recall is by meaning and by text.", fingerprint, index)
+        return SemanticState(SemanticStatus.READY, "Recall is by meaning and by words.", fingerprint, index)
 
     async def _let_the_model_show_itself(self) -> None:
         """After a mismatch, have one text embedded: a gateway that meets other vectors than it knew looks again."""

@@ -99,6 +99,14 @@ def test_tenants_and_keys(store: Store) -> None:
     assert titen("key", "revoke", "nobody", "--db", store.db).code == 1
 
 
+def test_a_new_key_says_what_it_is_bound_to(store: Store) -> None:
+    made = titen(
+        *("key", "create", "--db", store.db, "--role", "reader", "--principal", "widget", "--kind", "service"),
+        *("--subject", "user_1", "--expires", "2100-01-01T00:00:00Z"),
+    )
+    assert "locked to the subject user_1, until 2100-01-01T00:00:00Z." in made.out
+
+
 def test_a_bad_option_is_one_sentence(store: Store) -> None:
     key = ("key", "create", "--db", store.db, "--principal", "x", "--kind", "human")
     assert titen(*key, "--role", "owner").code == 2
