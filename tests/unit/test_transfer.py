@@ -118,6 +118,60 @@ def test_a_round_trip_gives_the_same_bytes_with_pages_of_any_size(tmp_path: Path
     run(case())
 
 
+def test_metadata_nested_as_deep_as_the_api_takes_it_comes_back_in(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            here, there = await make_access(kernel), await make_access(kernel)
+            await remember(kernel, here, Draft("s", "Deep", metadata=nested(limits.METADATA_DEPTH)))
+            exported = await export_all(kernel, here)
+            (report,) = await import_all(kernel, there, exported)
+            assert (report.imported, report.errors) == (1, ())
+            assert await export_all(kernel, there) == exported
+
+    run(case())
+
+
+def test_metadata_nested_deeper_than_an_export_may_hold_is_a_line_error(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            (report,) = await import_all(
+                kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1)))
+            )
+            assert report.imported == 0
+            assert report.errors[0].message == "metadata nests deeper than 63 levels."
+
+    run(case())
+
+
+def test_a_memory_with_a_history_too_long_for_a_line_moves_with_the_latest_of_it(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            here, there = await make_access(kernel), await make_access(kernel)
+            padding = {"note": '"' * 4_000}
+            written = await remember(kernel, here, Draft("s", "0 " + "é" * 4_000, metadata=padding))
+            for n in range(1, 80):
+                await change(kernel, here, written.memory.id, Patch(content=f"{n} " + "é" * 4_000))
+            exported = await export_all(kernel, here)
+            line, _ = exported.splitlines()
+            assert limits.IMPORT_LINE_BYTES * 0.97 < len(line) <= limits.IMPORT_LINE_BYTES
+            assert [event["version"] for event in json.loads(line)["events"]][-1] == 80
+            (report,) = await import_all(kernel, there, exported)
+            assert (report.imported, report.errors) == (1, ())
+            assert await export_all(kernel, there) == exported
+            (again,) = await import_all(kernel, here, exported)
+            assert (again.unchanged, again.errors) == (1, ())
+
+    run(case())
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: Any = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return {**value}
+
+
 def test_imported_memories_are_found_by_words_and_after_a_drain_by_meaning(tmp_path: Path) -> None:
     async def case() -> None:
         async with open_kernel(tmp_path, WordModel()) as kernel:
