@@ -135,9 +135,7 @@ def test_metadata_nested_deeper_than_an_export_may_hold_is_a_line_error(tmp_path
     async def case() -> None:
         async with open_kernel(tmp_path) as kernel:
             access = await make_access(kernel)
-            (report,) = await import_all(
-                kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1)))
-            )
+            (report,) = await import_all(kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1))))
             assert report.imported == 0
             assert report.errors[0].message == "metadata nests deeper than 63 levels."
 
