@@ -127,7 +127,8 @@ class Semantics:
     async def _look(self, patience_ms: int) -> SemanticState:
         if self.gateway is None:
             return SemanticState(
-                SemanticStatus.OFF, "No embedder is configured: recall is by words only. Set TITEN_EMBED to change that."
+                SemanticStatus.OFF,
+                "No embedder is configured: recall is by words only. Set TITEN_EMBED to change that.",
             )
         try:
             async with asyncio.timeout(patience_ms / 1000):

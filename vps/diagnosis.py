@@ -84,9 +84,7 @@ def _files(db: Path) -> list[Finding]:
     standing = next((parent for parent in db.absolute().parents if parent.exists()), Path("/"))
     free = shutil.disk_usage(standing).free
     verdict = Verdict.BROKEN if free < FREE_BYTES_LEAST else Verdict.WARNING if free < FREE_BYTES_LOW else Verdict.OK
-    said = f"has {_size(free)} free" + (
-        "" if verdict is Verdict.OK else "; make room before writes are refused"
-    )
+    said = f"has {_size(free)} free" + ("" if verdict is Verdict.OK else "; make room before writes are refused")
     return [*findings, Finding("disk", verdict, said, {"free_bytes": free})]
 
 
