@@ -88,9 +88,7 @@ def import_(target: Target, file: str, from_line: int, as_json: bool) -> None:
     else:
         _report(total)
         if total.imported and target.url is None:
-            say(
-                "They are found by their words now, by their meaning once `titen serve` or `titen repair` has embedded them."
-            )
+            say("They are found by their words now, by their meaning once `titen serve` or `titen repair` has run.")
     if total.failed or not total.complete:
         click.get_current_context().exit(EXIT_FAULT)
 
