@@ -157,8 +157,8 @@ class Semantics:
             if wrong is not None:
                 return wrong
             index = self.index_for(fingerprint)
-            if index.colocated and await index.prepare():
-                await Outbox(self._meta.driver).requeue_everything(self._clock())
+            if index.colocated:
+                await Outbox(self._meta.driver).prepare(index, fingerprint, self._clock())
             description = await index.describe()
         except TimeoutError:
             return SemanticState(SemanticStatus.UNAVAILABLE, "The embedder did not answer in time.")
@@ -180,7 +180,9 @@ class Semantics:
             return _dimension_mismatch(
                 fingerprint.dimensions, self.expected_dimensions or 0, "TITEN_EMBED_DIMS expects"
             )
-        stored = await self._meta.put_if_absent(FINGERPRINT_KEY, str(fingerprint))
+        stored = await self._meta.get(FINGERPRINT_KEY)
+        if stored is None:  # looked up first, since every batch waits for the writer
+            stored = await self._meta.put_if_absent(FINGERPRINT_KEY, str(fingerprint))
         if stored == str(fingerprint):
             return None
         stored_dimensions = _dimensions(stored)

@@ -57,7 +57,7 @@ class Housekeeping:
                 await task
 
     async def round(self) -> None:
-        """Everything that is due now, once. A part that fails stops no other; raises the first failure."""
+        """Everything that is due now, once. No part keeps another from its turn; raises the first failure."""
         failures: list[Exception] = []
         for part in (self.heal_text, self._expire, self._drain):
             try:

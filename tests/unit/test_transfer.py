@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adapters.sqlite.driver import SqliteDriver
 from tests.unit.kernel import FailingDriver, Killed, WordModel, make_access, open_driver, open_kernel, over
 from titen_core import limits
 from titen_core.errors import ValidationError
@@ -20,6 +21,7 @@ from titen_core.kernel import Kernel
 from titen_core.memories import change, forget, get, restore, verify
 from titen_core.models import Access, Category, Draft, Filters, Kind, Patch, PrincipalKind, Scope, Source
 from titen_core.outbox import drain
+from titen_core.protocols import Row, Statement
 from titen_core.recall import recall
 from titen_core.remember import remember
 from titen_core.transfer import ImportReport, export_page, import_lines
@@ -97,6 +99,39 @@ def a_record(**fields: Any) -> dict[str, Any]:
 
 def lines(*records: Any) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def test_an_export_under_writes_can_be_imported_again(tmp_path: Path) -> None:
+    """A memory that changes between the reading of its row and of its history."""
+
+    class Overtaken(SqliteDriver):
+        async def query(self, statement: Statement) -> list[Row]:
+            if "memory_events AS e" in statement.sql and "count(*)" not in statement.sql:
+                await self.meanwhile()
+            return await super().query(statement)
+
+        async def meanwhile(self) -> None:
+            raise NotImplementedError
+
+    async def case() -> None:
+        async with open_driver(tmp_path):
+            pass
+        driver = Overtaken(tmp_path / "titen.db")
+        kernel = over(driver)
+        here, there = await make_access(kernel), await make_access(kernel)
+        memory_id = (await remember(kernel, here, Draft("s", "Likes tea"))).memory.id
+
+        async def meanwhile() -> None:
+            await change(kernel, here, memory_id, Patch(content="Likes coffee"))
+
+        driver.meanwhile = meanwhile  # type: ignore[method-assign]
+        page = await export_page(kernel, here, after=None, limit=100)
+        record = json.loads(page.splitlines()[0])
+        assert (record["content"], [event["version"] for event in record["events"]]) == ("Likes tea", [1])
+        assert (await import_all(kernel, there, page.encode()))[0].imported == 1
+        await driver.close()
+
+    run(case())
 
 
 def test_a_round_trip_gives_the_same_bytes_with_pages_of_any_size(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from titen_core.errors import (
     PayloadTooLarge,
     SqlBusy,
     SqlCorrupt,
+    SqlError,
     SqlFull,
     SqlMissing,
     StorageFull,
@@ -111,7 +112,7 @@ class App:
         return answer if isinstance(answer, Response) else _envelope(answer, exchange)
 
     async def _caller(self, request: Request, action: Action) -> Principal | None:
-        """Who is calling. Open routes look at a key too, but do without one."""
+        """Who is calling. Open routes look at a key too, but do without one, and without a store to look it up in."""
         authorization = request.headers.get("authorization")
         if action is Action.NONE:
             return await self._optional_caller(authorization)
@@ -122,7 +123,7 @@ class App:
             return None
         try:
             return await authenticate(authorization, self._kernel.store.keys, self._kernel.clock)
-        except (Unauthenticated, SqlMissing):
+        except (Unauthenticated, SqlError):
             return None
 
     def _call(self, request: Request, matched: Matched, principal: Principal | None, exchange: _Exchange) -> Call:

@@ -157,12 +157,16 @@ class Outbox:
         """
         await self.driver.batch([Statement(_RELEASE_ALL)])
 
-    async def requeue_everything(self, now_ms: int) -> None:
-        """Every live memory of every tenant_id, after an index was lost: canonical vectors fill it again."""
-        await self.driver.batch(
+    async def prepare(self, index: ColocatedIndex, fingerprint: Fingerprint, now_ms: int) -> None:
+        """Make a missing index of this model anew; if it is the store's, every live memory of every tenant_id is due.
+
+        Canonical vectors fill it again, with no model call. Raises `IndexUnavailable`.
+        """
+        ours = still_the_model(fingerprint)
+        await index.prepare(
             [
-                Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
-                Statement(_ALL_PENDING),
+                Statement(_ENQUEUE_ALL.format(ours=ours.sql), (now_ms, now_ms, *ours.params)),
+                Statement(_ALL_PENDING.format(ours=ours.sql), ours.params),
             ]
         )
 
@@ -259,13 +263,14 @@ UPDATE vector_outbox SET lease = NULL, lease_until = NULL WHERE lease IS NOT NUL
 _ENQUEUE_ALL = """
 INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
 SELECT m.seq, m.tenant_id, m.content_version, ?, ?
-FROM tenants AS t CROSS JOIN memories AS m ON m.tenant_id = t.id WHERE m.deleted_at IS NULL
+FROM tenants AS t CROSS JOIN memories AS m ON m.tenant_id = t.id
+WHERE m.deleted_at IS NULL AND {ours}
 ON CONFLICT (seq) DO NOTHING
 """
 
 _ALL_PENDING = """
 UPDATE memories SET index_status = 'pending'
-WHERE tenant_id IN (SELECT id FROM tenants) AND deleted_at IS NULL
+WHERE tenant_id IN (SELECT id FROM tenants) AND deleted_at IS NULL AND index_status = 'ready' AND {ours}
 """
 
 _COUNTS = """
