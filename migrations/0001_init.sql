@@ -99,7 +99,7 @@ CREATE TABLE memory_events (
 CREATE TABLE memory_vectors (
   seq INTEGER NOT NULL,
   fingerprint TEXT NOT NULL,
-  tenant_id TEXT NOT NULL REFERENCES tenants (id),
+  tenant_id TEXT NOT NULL,
   content_version INTEGER NOT NULL,
   vector TEXT NOT NULL,
   vector_int8 TEXT NOT NULL,
@@ -122,8 +122,9 @@ CREATE TABLE vector_outbox (
   created_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX vector_outbox_due ON vector_outbox (next_attempt_at) WHERE failed = 0;
-CREATE INDEX vector_outbox_by_tenant ON vector_outbox (tenant_id, failed);
+CREATE INDEX vector_outbox_due ON vector_outbox (failed, next_attempt_at);
+CREATE INDEX vector_outbox_leased ON vector_outbox (lease) WHERE lease IS NOT NULL;
+CREATE INDEX vector_outbox_by_tenant ON vector_outbox (tenant_id, failed, created_at);
 
 CREATE TABLE idempotency (
   key_id TEXT NOT NULL,

@@ -18,13 +18,17 @@ _CURSOR_CHARS_MAX = 2_048
 _CHECK_CHARS = 16
 
 
-def encode(access: Access, purpose: str, position: tuple[int, str]) -> str:
-    """The cursor for a position (time in milliseconds, id) of the listing `purpose`."""
+def encode(access: Access | None, purpose: str, position: tuple[int, str]) -> str:
+    """The cursor for a position (time in milliseconds, id) of the listing `purpose`.
+
+    Without an access it is the same in every store that holds the record; the listing then has to
+    ask itself whether the caller has it.
+    """
     text = json.dumps([*position, _check(access, purpose, position)], ensure_ascii=False, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(access: Access, purpose: str, cursor: str, field: str) -> tuple[int, str]:
+def decode(access: Access | None, purpose: str, cursor: str, field: str) -> tuple[int, str]:
     """The position behind a cursor made for this access and purpose.
 
     Raises ValidationError naming `field` for any other text.
@@ -35,9 +39,9 @@ def decode(access: Access, purpose: str, cursor: str, field: str) -> tuple[int, 
     raise refusal(field, "is not a cursor of this listing; pass one exactly as it was answered, or leave it out")
 
 
-def _check(access: Access, purpose: str, position: tuple[int, str]) -> str:
-    locked = access.subject_id or ""
-    return sha256_hex(access.tenant_id, locked, purpose, str(position[0]), position[1])[:_CHECK_CHARS]
+def _check(access: Access | None, purpose: str, position: tuple[int, str]) -> str:
+    bound = () if access is None else (access.tenant_id, access.subject_id or "")
+    return sha256_hex(*bound, purpose, str(position[0]), position[1])[:_CHECK_CHARS]
 
 
 def _read(cursor: str) -> object:

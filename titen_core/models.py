@@ -337,3 +337,16 @@ class Fingerprint:
     def __str__(self) -> str:
         model = f"{self.model}@{self.revision}" if self.revision else self.model
         return f"{self.provider}:{model}:{self.dimensions}:{self.metric}:{self.normalisation}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Fingerprint":
+        """The inverse of `str`: `str(Fingerprint.parse(text)) == text`. Raises ValueError.
+
+        A model may hold colons, and begin with `@` as Workers AI's do.
+        """
+        provider, _, rest = text.partition(":")
+        model, dimensions, metric, normalisation = rest.rsplit(":", 3)
+        if metric != "cosine":
+            raise ValueError(f"a fingerprint of an unknown metric: {metric}")
+        name, _, revision = model.rpartition("@") if "@" in model[1:] else (model, "", "")
+        return cls(provider, name, int(dimensions), "cosine", normalisation, revision)

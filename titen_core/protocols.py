@@ -138,6 +138,10 @@ class ColocatedIndex(VectorIndex, Protocol):
         """Statements that remove the selected rows from the index. Idempotent."""
         ...
 
+    def stray(self, tenant_id: str) -> Statement:
+        """A SELECT of one column `n`: how many rows the index holds of this tenant that have no memory."""
+        ...
+
     def destroy(self) -> Sequence[Statement]:
         """Statements that remove the whole index (a finished reindex leaves the old one)."""
         ...

@@ -45,11 +45,13 @@ def fuse(
     """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum of 1 / (k + rank).
 
     Vector and overlay are one channel, meaning: the overlay only holds rows that the vector index
-    cannot show yet. Their rows are ranked together by similarity. Ties go to the row inserted first.
+    cannot show yet, so where there is one the rows of both are ranked together by similarity.
+    Ties go to the row inserted first.
     """
     by_vector, by_text, by_overlay = _ranks(vector), _ranks(text), _ranks(overlay)
-    meaning = sorted({*by_vector, *by_overlay}, key=lambda seq: (-similarity.get(seq, 0.0), by_vector.get(seq, 0), seq))
-    by_meaning = _ranks(meaning)
+    by_meaning = _ranks(sorted({*vector, *overlay}, key=lambda seq: (-similarity.get(seq, 0.0), seq)))
+    if not overlay:
+        by_meaning = by_vector
     ranked = [
         Ranked(
             seq,

@@ -13,6 +13,7 @@ from titen_core.kernel import Kernel
 from titen_core.models import Access
 from titen_core.semantics import SemanticStatus
 from titen_core.sql.meta import LATEST_MIGRATION
+from titen_core.sql.outbox import OutboxCounts
 
 __all__ = ["Check", "Health", "Readiness", "readiness"]
 
@@ -103,12 +104,16 @@ async def _semantics(kernel: Kernel) -> Check:
 
 async def _outbox(kernel: Kernel, access: Access | None) -> Check:
     try:
-        total = await kernel.store.outbox.total()
-        own = await kernel.store.outbox.counts(access) if access is not None else total
+        any_failed = await kernel.store.outbox.any_failed()
+        own = None if access is None else await kernel.store.outbox.counts(access)
     except SqlError as failure:
         return Check("outbox", Health.FAILED, "DATABASE_UNAVAILABLE", {"reason": type(failure).__name__})
-    age_ms = None if own.oldest_ms is None else max(0, kernel.clock() - own.oldest_ms)
-    detail = {"pending": own.pending, "failed": own.failed, "oldest_age_ms": age_ms}
-    if total.failed:
+    detail = {} if own is None else _outbox_detail(own, kernel.clock())
+    if any_failed:
         return Check("outbox", Health.DEGRADED, "OUTBOX_FAILED", detail)
     return Check("outbox", Health.OK, None, detail)
+
+
+def _outbox_detail(own: OutboxCounts, now_ms: int) -> Mapping[str, int | None]:
+    age_ms = None if own.oldest_ms is None else max(0, now_ms - own.oldest_ms)
+    return {"pending": own.pending, "failed": own.failed, "oldest_age_ms": age_ms}

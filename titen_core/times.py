@@ -8,7 +8,13 @@ from titen_core.content import refusal
 
 __all__ = ["parse_span", "parse_time"]
 
-_RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+# Hours and minutes are bounded here, since Python versions differ on 24:00 and on an offset of +07:60.
+_RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt ]((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(\d{1,9}))?"
+    r"([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+_DIGITS = re.compile(r"-?\d{1,18}", re.ASCII)
 _SPAN = re.compile(r"(\d{1,6})([hdw])", re.ASCII)
 _SPAN_MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
@@ -19,7 +25,7 @@ def parse_time(field: str, value: object) -> int:
     A time without an offset is refused: the host's time zone must never decide. Digits below a
     millisecond are cut.
     """
-    if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise _unreadable(field)

@@ -29,11 +29,14 @@ class Housekeeping:
     doubles up to a minute.
     """
 
-    def __init__(self, kernel: Kernel, wake: asyncio.Event, log: Log, *, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self, kernel: Kernel, wake: asyncio.Event, log: Log, *, idle_s: float = IDLE_S, stop_s: float = STOP_S_MAX
+    ) -> None:
         self._kernel = kernel
         self._wake = wake
         self._log = log
         self._idle_s = idle_s
+        self._stop_s = stop_s
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,7 +50,7 @@ class Housekeeping:
         self._wake.set()
         if self._task is None:
             return
-        _, unfinished = await asyncio.wait({self._task}, timeout=STOP_S_MAX)
+        _, unfinished = await asyncio.wait({self._task}, timeout=self._stop_s)
         for task in unfinished:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -3,7 +3,7 @@
 The server must not cancel the task of a request whose client has gone: a write that has begun ends.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from typing import Any
 
 from titen_core.http.messages import Request, Response, body_limit
@@ -13,7 +13,7 @@ __all__ = ["AsgiApp", "asgi"]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
+AsgiApp = Callable[[Message, Receive, Send], Coroutine[Any, Any, None]]
 
 
 def asgi(handle: Callable[[Request], Awaitable[Response]]) -> AsgiApp:

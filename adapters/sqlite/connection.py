@@ -1,12 +1,12 @@
 """One way to open a connection: every setting set by itself, read back, and sqlite-vec loaded."""
 
-import importlib.util
 import os
 import time
 from pathlib import Path
 from typing import Final
 
 import apsw
+import sqlite_vec
 
 from adapters.sqlite.failures import sql_error
 from adapters.sqlite.mean import register_vec_mean
@@ -33,7 +33,7 @@ _ENGINE_LIMITS: Final = (
 _PRAGMAS: Final[tuple[tuple[str, str | int, str | int], ...]] = (
     ("journal_mode", "WAL", "wal"),
     ("synchronous", "FULL", 2),  # an acknowledged write survives a power cut
-    ("secure_delete", "ON", 1),  # FAST zeroes cells but leaves pages that became free as they were
+    ("secure_delete", "ON", 1),  # FAST would leave long deleted texts readable on freed overflow pages
     ("foreign_keys", "ON", 1),
     ("temp_store", "MEMORY", 2),
     ("mmap_size", 0, 0),  # a truncating checkpoint under a mapped reader is a crash
@@ -120,16 +120,8 @@ def _refusal(name: str, wanted: str | int) -> str:
 def _load_vec(connection: apsw.Connection) -> None:
     connection.enable_load_extension(True)
     try:
-        connection.load_extension(_vec_library())
+        connection.load_extension(sqlite_vec.loadable_path())
     except apsw.ExtensionLoadingError:
         raise SqlError("sqlite-vec could not be loaded; install titen with its vps extra again") from None
     finally:
         connection.enable_load_extension(False)
-
-
-def _vec_library() -> str:
-    """The package's library, without importing the package: that would import numpy, a quarter second."""
-    spec = importlib.util.find_spec("sqlite_vec")
-    if spec is None or spec.origin is None:
-        raise SqlError("sqlite-vec is not installed; install titen with its vps extra again")
-    return str(Path(spec.origin).with_name("vec0"))

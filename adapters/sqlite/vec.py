@@ -162,9 +162,15 @@ SELECT due.tenant_id, due.goal, 1, (
         return [Statement(sql, rows.params) for sql in (learn, encode_again, settle)]
 
     def drop(self, rows: Statement) -> Sequence[Statement]:
-        """See `ColocatedIndex.drop`. What a centre has learnt from the rows stays, as a mean."""
-        delete = f"DELETE FROM {self._tables.floats} WHERE tenant_id IS NOT NULL AND seq IN ({rows.sql})"
-        return [self._drop_codes(rows), Statement(delete, rows.params)]
+        """See `ColocatedIndex.drop`. A centre keeps what it learnt, as a mean, until the tenant's last row goes."""
+        t = self._tables
+        delete = f"DELETE FROM {t.floats} WHERE tenant_id IS NOT NULL AND seq IN ({rows.sql})"
+        forget = (
+            f"DELETE FROM {t.centres} WHERE NOT EXISTS"
+            f" (SELECT 1 FROM {t.codes} AS k WHERE k.tenant_id = {t.centres}.tenant_id) AND tenant_id IN"
+            f" (SELECT m.tenant_id FROM memories AS m WHERE m.seq IN ({rows.sql}))"
+        )
+        return [self._drop_codes(rows), Statement(delete, rows.params), Statement(forget, rows.params)]
 
     def _drop_codes(self, rows: Statement) -> Statement:
         t = self._tables
@@ -172,6 +178,22 @@ SELECT due.tenant_id, due.goal, 1, (
             f"DELETE FROM {t.codes} WHERE (tenant_id, subject_id, seq) IN"
             f" (SELECT f.tenant_id, f.subject_id, f.seq FROM {t.floats} AS f WHERE f.seq IN ({rows.sql}))",
             rows.params,
+        )
+
+    def stray(self, tenant_id: str) -> Statement:
+        """See `ColocatedIndex.stray`."""
+        known = "(SELECT m.seq FROM memories AS m WHERE m.tenant_id = ?)"
+        rows = [
+            f"SELECT count(*) AS n FROM {table} WHERE tenant_id = ? AND seq NOT IN {known}"
+            for table in (self._tables.codes, self._tables.floats)
+        ]
+        orphaned = (
+            f"SELECT count(*) AS n FROM {self._tables.centres} WHERE tenant_id = ?"
+            f" AND NOT EXISTS (SELECT 1 FROM {self._tables.codes} AS k WHERE k.tenant_id = ?)"
+        )
+        return Statement(
+            f"SELECT sum(n) AS n FROM ({' UNION ALL '.join((*rows, orphaned))})",
+            (tenant_id,) * 6,
         )
 
     def destroy(self) -> Sequence[Statement]:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from adapters.sqlite.driver import SqliteDriver
 from adapters.sqlite.vec import SqliteVecIndex
@@ -98,10 +98,13 @@ async def open_driver(directory: Path) -> AsyncIterator[SqliteDriver]:
 
 
 def over(driver: SqlDriver, gateway: ModelGateway | None = None) -> Kernel:
-    """A kernel over any driver; without a gateway recall is by text only."""
+    """A kernel over any driver of a SQLite file; without a gateway recall is by text only."""
     store = open_store(driver)
-    semantics = Semantics(store.meta, gateway, lambda fingerprint: SqliteVecIndex(driver, fingerprint), system_clock)
-    return Kernel(store, semantics)
+
+    def index_for(fingerprint: Fingerprint) -> SqliteVecIndex:
+        return SqliteVecIndex(cast("SqliteDriver", driver), fingerprint)
+
+    return Kernel(store, Semantics(store.meta, gateway, index_for, system_clock))
 
 
 @contextlib.asynccontextmanager

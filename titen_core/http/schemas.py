@@ -27,6 +27,55 @@ from titen_core.models import (
 )
 from titen_core.times import parse_time
 
+__all__ = [
+    "ChannelsOut",
+    "DegradedOut",
+    "DeleteQuery",
+    "DeletedOut",
+    "EmptyBody",
+    "ErrorAnswer",
+    "ErrorOut",
+    "EventOut",
+    "ExpiringQuery",
+    "ExportQuery",
+    "FilterFields",
+    "HealthOut",
+    "HistoryQuery",
+    "ImportOut",
+    "ImportQuery",
+    "Input",
+    "ItemOut",
+    "KeyBody",
+    "KeyOut",
+    "LineErrorOut",
+    "ListMeta",
+    "ListQuery",
+    "MemoryOut",
+    "Meta",
+    "NewKeyOut",
+    "NoQuery",
+    "Output",
+    "PageMeta",
+    "PatchBody",
+    "PrincipalOut",
+    "Query",
+    "ReadyCheckOut",
+    "ReadyDetailOut",
+    "ReadyOut",
+    "RememberBody",
+    "RepairOut",
+    "ScopeOut",
+    "ScopeQuery",
+    "ScoreOut",
+    "SearchBody",
+    "SearchMeta",
+    "SnapshotOut",
+    "SourceBody",
+    "SourceOut",
+    "TagOut",
+    "WrittenOut",
+]
+
 T = TypeVar("T")
 
 Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_BYTES)]
@@ -451,12 +500,12 @@ class LineErrorOut(Output):
 
 class ImportOut(Output):
     imported: int
-    updated: int
     unchanged: int
     failed: int
     errors: list[LineErrorOut]
     next_line: int | None
     complete: bool
+    warning: str | None
 
 
 class HealthOut(Output):

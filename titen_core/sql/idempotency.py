@@ -59,12 +59,12 @@ class Idempotency:
         )
 
     async def expire(self, now_ms: int, limit: int) -> int:
-        """Forget rows over 24 hours old, of every tenant_id, at most `limit`; answers how many."""
+        """Forget rows over 24 hours old, of every tenant, at most `limit`; answers how many."""
         rows = await self.driver.batch(
             [
                 Statement(
                     "DELETE FROM idempotency WHERE (key_id, token) IN (SELECT i.key_id, i.token"
-                    " FROM idempotency AS i WHERE i.created_at <= ? LIMIT ?) RETURNING token",
+                    " FROM idempotency AS i WHERE i.created_at <= ? LIMIT ?) /* every tenant_id */ RETURNING token",
                     (now_ms - limits.IDEMPOTENCY_KEPT_MS, limit),
                 )
             ]

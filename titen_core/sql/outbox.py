@@ -105,7 +105,7 @@ class Outbox:
             return
         seqs = _seqs(gone)
         deleted = Fragment(
-            "m.tenant_id IS NOT NULL AND m.seq IN (SELECT value FROM json_each(?)) AND m.deleted_at IS NOT NULL",
+            "m.seq IN (SELECT value FROM json_each(?)) /* every tenant_id */ AND m.deleted_at IS NOT NULL",
             (seqs,),
         )
         await self.driver.batch([*remove_vector(deleted, index), Statement(_CLOSE_GONE, (lease, seqs))])
@@ -147,7 +147,9 @@ class Outbox:
         await self.driver.batch(
             [
                 Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
-                Statement("UPDATE memories SET index_status = 'pending' WHERE tenant_id <> '' AND deleted_at IS NULL"),
+                Statement(
+                    "UPDATE memories SET index_status = 'pending' WHERE deleted_at IS NULL /* every tenant_id */"
+                ),
             ]
         )
 
@@ -156,13 +158,20 @@ class Outbox:
         return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE tenant_id = ?", (access.tenant_id,))))
 
     async def total(self) -> OutboxCounts:
-        """Counts over every tenant_id; for the operator and for draining to the end."""
-        return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE tenant_id <> ''")))
+        """Counts of the whole store; for the operator and for draining to the end."""
+        return _counts(await self.driver.query(Statement(_COUNTS + " WHERE tenant_id IN (SELECT id FROM tenants)")))
+
+    async def any_failed(self) -> bool:
+        """Whether some row of the store was given up; one look into an index, however much waits."""
+        rows = await self.driver.query(
+            Statement("SELECT EXISTS (SELECT 1 /* every tenant_id */ FROM vector_outbox WHERE failed = 1) AS failed")
+        )
+        return bool(rows[0]["failed"])
 
     async def next_due_ms(self) -> int | None:
         """When the next row of any tenant_id falls due, or None when nothing waits."""
         rows = await self.driver.query(
-            Statement("SELECT min(next_attempt_at) AS due FROM vector_outbox WHERE failed = 0 AND tenant_id <> ''")
+            Statement("SELECT min(next_attempt_at) AS due /* every tenant_id */ FROM vector_outbox WHERE failed = 0")
         )
         return optional_integer(rows[0]["due"])
 
@@ -172,8 +181,8 @@ UPDATE vector_outbox SET lease = ?, lease_until = ?
 WHERE seq IN (
   SELECT o.seq FROM vector_outbox AS o
   WHERE o.failed = 0 AND o.next_attempt_at <= ? AND (o.lease_until IS NULL OR o.lease_until <= ?)
-  ORDER BY o.next_attempt_at LIMIT ?)
-RETURNING seq, tenant_id
+  ORDER BY o.next_attempt_at, o.seq LIMIT ?) /* every tenant_id */
+RETURNING seq
 """
 
 _WORK = f"""
@@ -187,33 +196,32 @@ WHERE o.lease = ? AND o.failed = 0 ORDER BY o.next_attempt_at, o.seq
 
 _NOTE_INDEXED = """
 UPDATE memory_vectors SET indexed_version = content_version
-WHERE tenant_id IS NOT NULL AND fingerprint = ?
+WHERE fingerprint = ? /* every tenant_id */
   AND (seq, content_version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
 """
 
 _NOTE_SENT = """
 UPDATE vector_outbox SET sent_at = ?, next_attempt_at = ?, lease = NULL, lease_until = NULL, last_error = NULL
-WHERE tenant_id IS NOT NULL AND lease = ?
+WHERE lease = ? /* every tenant_id */
   AND (seq, target) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))
 """
 
 _CLOSE_GONE = """
 DELETE FROM vector_outbox
-WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))
+WHERE lease = ? /* every tenant_id */ AND seq IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.seq = vector_outbox.seq AND m.deleted_at IS NULL)
 """
 
 _POSTPONE = """
 UPDATE vector_outbox SET attempts = attempts + ?, failed = (attempts + ? >= ?), next_attempt_at = ?,
   last_error = ?, lease = NULL, lease_until = NULL
-WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))
+WHERE lease = ? AND seq IN (SELECT value FROM json_each(?)) /* every tenant_id */
 """
 
 _MARK_FAILED = """
 UPDATE memories SET index_status = 'error'
-WHERE seq IN (SELECT o.seq FROM vector_outbox AS o
-              WHERE o.failed = 1 AND o.tenant_id = memories.tenant_id
-                AND o.seq IN (SELECT value FROM json_each(?)))
+WHERE (seq, tenant_id) IN (SELECT o.seq, o.tenant_id FROM json_each(?) AS item
+                           CROSS JOIN vector_outbox AS o ON o.seq = item.value WHERE o.failed = 1)
 """
 
 _UNMARK_FAILED = """
@@ -253,7 +261,7 @@ def _release(work: Sequence[Work], lease: str) -> list[Statement]:
     return [
         Statement(
             "UPDATE vector_outbox SET lease = NULL, lease_until = NULL"
-            " WHERE tenant_id IS NOT NULL AND lease = ? AND seq IN (SELECT value FROM json_each(?))",
+            " WHERE lease = ? /* every tenant_id */ AND seq IN (SELECT value FROM json_each(?))",
             (lease, _seqs(work)),
         )
     ]

@@ -8,6 +8,7 @@ from titen_core.sql.keys import Keys
 from titen_core.sql.memories import MemoryRows
 from titen_core.sql.meta import Meta
 from titen_core.sql.outbox import Outbox
+from titen_core.sql.purge import Purge
 from titen_core.sql.text_index import TextIndex
 from titen_core.sql.transfer import Transfer
 
@@ -26,6 +27,7 @@ class SqlStore:
     keys: Keys
     meta: Meta
     transfer: Transfer
+    purge: Purge
 
 
 def open_store(driver: SqlDriver) -> SqlStore:
@@ -39,4 +41,5 @@ def open_store(driver: SqlDriver) -> SqlStore:
         keys=Keys(driver),
         meta=Meta(driver),
         transfer=Transfer(driver),
+        purge=Purge(driver),
     )

@@ -28,7 +28,18 @@ from titen_core.sql.predicates import readable
 from titen_core.sql.rows import integer
 from titen_core.text import QueryTerm, index_terms
 
-__all__ = ["CREATE_INDEX", "TextAnswer", "TextHit", "TextIndex", "put_text", "put_texts", "remove_text", "text_words"]
+__all__ = [
+    "CREATE_INDEX",
+    "TextAnswer",
+    "TextHit",
+    "TextIndex",
+    "count_stray_text",
+    "count_terms",
+    "put_text",
+    "put_texts",
+    "remove_text",
+    "text_words",
+]
 
 _CREATE_TEXT = """
 CREATE VIRTUAL TABLE IF NOT EXISTS memory_text
@@ -213,6 +224,27 @@ def remove_text(where: Fragment) -> list[Statement]:
             where.params,
         )
     ]
+
+
+def count_terms(tenant_num: int, subject_id: str | None) -> Statement:
+    """A SELECT of `n`, how many rows the index still counts under a subject, or terms under a tenant."""
+    if subject_id is not None:
+        return Statement(
+            "SELECT ifnull(max(v.doc), 0) AS n FROM memory_vocab AS v WHERE v.term = ?",
+            (f"t{tenant_num}s{_hex(subject_id)}",),
+        )
+    return Statement(
+        "SELECT count(*) AS n FROM memory_vocab AS v WHERE v.term >= ? AND v.term < ?",
+        (f"t{tenant_num}a", f"t{tenant_num}{{"),  # what follows the number is a letter; `{` comes after `z`
+    )
+
+
+def count_stray_text() -> Statement:
+    """A SELECT of `n`, how many rows of the index have no memory, of any tenant_id."""
+    return Statement(
+        "SELECT count(*) AS n FROM memory_text WHERE rowid NOT IN"
+        " (SELECT m.seq FROM memories AS m WHERE m.deleted_at IS NULL)"
+    )
 
 
 def _search(

@@ -41,17 +41,26 @@ class Transfer:
     driver: SqlDriver
 
     async def page(self, access: Access, *, after: tuple[int, str] | None, limit: int, deleted: bool) -> Page:
-        """At most `limit` records after a position, fewer once EXPORT_PAGE_BYTES are passed, at least one."""
+        """At most `limit` records after a position, fewer once EXPORT_PAGE_EVENTS are passed, at least one.
+
+        Events are counted and not weighed: how they are written differs between stores, and a page
+        must end at the same record in each.
+        """
         found = await self.driver.query(_page(access, after, limit + 1, deleted=deleted))
         kept: list[Memory] = []
-        size_bytes = 0
+        events = 0
         for row in found[:limit]:
-            if size_bytes > limits.EXPORT_PAGE_BYTES:
+            if events > limits.EXPORT_PAGE_EVENTS:
                 break
             kept.append(memory(row))
-            size_bytes += integer(row["size_bytes"])
+            events += integer(row["events"])
         histories = await self.histories(access, [row.id for row in kept])
         return Page(tuple((row, histories.get(row.id, ())) for row in kept), more=len(kept) < len(found))
+
+    async def holds(self, access: Access, position: tuple[int, str]) -> bool:
+        """Whether the caller has a record at this position, deleted ones included."""
+        where = all_of((permitted(access), Fragment("m.created_at = ? AND m.id = ?", position)))
+        return bool(await self.driver.query(Statement(f"SELECT 1 FROM memories AS m WHERE {where.sql}", where.params)))
 
     async def histories(self, access: Access, memory_ids: Sequence[str]) -> Mapping[str, Sequence[MemoryEvent]]:
         """All events of these memories, oldest first."""
@@ -101,9 +110,7 @@ _SAME = """(m.id IN (SELECT value FROM json_each(?)) OR m.identity IN (SELECT va
 
 _PAGE = f"""
 SELECT {MEMORY_COLUMNS},
-       octet_length(m.content) + octet_length(m.metadata)
-       + ifnull((SELECT sum(octet_length(e.snapshot)) FROM memory_events AS e
-                 WHERE e.tenant_id = m.tenant_id AND e.memory_id = m.id), 0) AS size_bytes
+       (SELECT count(*) FROM memory_events AS e WHERE e.tenant_id = m.tenant_id AND e.memory_id = m.id) AS events
 FROM memories AS m WHERE {{where}}
 ORDER BY m.created_at, m.id LIMIT ?
 """

@@ -60,7 +60,7 @@ class ImportReport:
         """A sentence for whoever reads the report of a body that is done but not whole."""
         if self.next_line is not None or self.complete:
             return None
-        return "The last line is not the summary that ends an export: memories may be missing from this file."
+        return "The export is incomplete: its last line is not the summary that ends one. Memories may be missing."
 
 
 async def import_lines(kernel: Kernel, access: Access, body: bytes, *, from_line: int = 1) -> ImportReport:

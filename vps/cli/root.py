@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tenant": ("vps.cli.tenants", "tenant", "Create and list tenants."),
     "key": ("vps.cli.keys", "key", "Create, list and revoke API keys."),
     "repair": ("vps.cli.repair", "repair", "Try failed work again until nothing is left."),
+    "purge": ("vps.cli.purge", "purge", "Remove memories for good, with a certificate."),
     "smoke": ("vps.cli.smoke", "smoke", "Try a running service, step by step."),
     "doctor": ("vps.cli.doctor", "doctor", "Show settings and look at every part."),
     "version": ("vps.cli.version", "version", "Show the version."),

@@ -23,7 +23,7 @@ async def export_memories(call: Call) -> Response:
 async def import_memories(call: Call) -> Answer:
     require_media_type(call.request, _NDJSON)
     report = await import_lines(call.kernel, call.granted(), call.request.body, from_line=call.query.from_line)
-    return Answer(dataclasses.asdict(report))
+    return Answer({**dataclasses.asdict(report), "warning": report.warning})
 
 
 ROUTES = (

@@ -1,0 +1,117 @@
+"""Purge: take memories out of the store for good, and say in a certificate what was done.
+
+Soft deletion hides; a purge leaves no row, term, vector, event or idempotency row behind. Bytes of
+freed pages go when the caller has emptied the write-ahead log; a hosted database may keep backups.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from titen_core.errors import Forbidden
+from titen_core.ids import sha256_hex
+from titen_core.kernel import Kernel
+from titen_core.models import Access
+from titen_core.policy import narrow
+from titen_core.sql.purge import Doomed, Index, Selector
+
+__all__ = ["Certificate", "Selector", "purge", "remaining", "scrub_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a purge removed: ids and counts, never content, and a subject only as its SHA-256.
+
+    `memories_sha256` is over the sorted ids. `remaining` is what the look afterwards found, zero
+    everywhere when all went well. After a purge that was interrupted, this tells of the last run.
+    """
+
+    kind: str
+    tenant_id: str
+    subject_sha256: str | None
+    memory_ids: tuple[str, ...]
+    memories_sha256: str
+    removed: Mapping[str, int]
+    remaining: Mapping[str, int]
+    started_at_ms: int
+    finished_at_ms: int
+    notes: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left."""
+        return not any(self.remaining.values())
+
+
+async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Sequence[str] = ()) -> Certificate:
+    """Remove everything the selector names, in atomic steps; run it again after a crash.
+
+    Keys locked to a purged subject and all of a purged tenant's go first, so that nobody writes it
+    anew. `notes` are the caller's own sentences about the store, kept in the certificate. Raises
+    Forbidden for a selector outside the access; the driver's SqlErrors and IndexUnavailable pass through.
+    """
+    _refuse_outside(access, selector)
+    started_at_ms = kernel.clock()
+    store = kernel.store.purge
+    removed: dict[str, int] = {}
+    if not selector.memory_ids:
+        _add(removed, await store.remove_keys(access, selector.subject_id))
+    indexes = await _indexes(kernel, access)
+    ids: list[str] = []
+    while doomed := await store.next_step(access, selector):
+        await _remove_remotely(indexes, doomed)
+        _add(removed, await store.remove(access, doomed, indexes))
+        ids += [row.id for row in doomed]
+    if selector.tenant:
+        _add(removed, await store.remove_tenant(access))
+    await scrub_text(kernel)
+    return Certificate(
+        kind=selector.kind,
+        tenant_id=access.tenant_id,
+        subject_sha256=None if selector.subject_id is None else sha256_hex(selector.subject_id),
+        memory_ids=tuple(sorted(ids)),
+        memories_sha256=sha256_hex(*sorted(ids)),
+        removed=removed,
+        remaining=await store.remaining(access, selector, indexes),
+        started_at_ms=started_at_ms,
+        finished_at_ms=kernel.clock(),
+        notes=tuple(notes),
+    )
+
+
+async def scrub_text(kernel: Kernel) -> None:
+    """Make the words of deleted memories leave the text index; until then it only skips them."""
+    await kernel.store.purge.optimize_text()
+
+
+async def remaining(kernel: Kernel, access: Access, selector: Selector) -> Mapping[str, int]:
+    """What is left of the selector by table; all zero after a purge. Terms go with `scrub_text`."""
+    _refuse_outside(access, selector)
+    return await kernel.store.purge.remaining(access, selector, await _indexes(kernel, access))
+
+
+def _refuse_outside(access: Access, selector: Selector) -> None:
+    if selector.subject_id is not None:
+        narrow(access, selector.subject_id)
+    if selector.tenant and access.subject_id is not None:
+        raise Forbidden("This key is locked to a subject; it cannot purge the tenant.")
+
+
+async def _indexes(kernel: Kernel, access: Access) -> list[Index]:
+    """Every index that may know a memory of the tenant, whether or not a model is configured now."""
+    indexes = [kernel.semantics.index_for(found) for found in await kernel.store.purge.fingerprints(access)]
+    for index in indexes:
+        if index.colocated:
+            await index.prepare()
+    return indexes
+
+
+async def _remove_remotely(indexes: Sequence[Index], doomed: Sequence[Doomed]) -> None:
+    """Before the rows go: a crash in between finds them again and repeats it."""
+    for index in indexes:
+        if not index.colocated:
+            await index.delete([(row.seq, row.content_version) for row in doomed])
+
+
+def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    for table, count in counts.items():
+        total[table] = total.get(table, 0) + count
