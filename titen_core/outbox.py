@@ -58,31 +58,30 @@ async def drain(kernel: Kernel, limit: int = limits.DRAIN_ITEMS) -> Drained:
 
 async def _vectors(kernel: Kernel, work: Sequence[Work]) -> list[Vector | ModelError]:
     """A vector or a failure for each; canonical vectors are used again, not made again."""
-    missing = [item for item in work if item.vector is None]
-    made = dict(zip((item.seq for item in missing), await embed_each(kernel, missing), strict=True))
+    missing = {item.seq: item.memory.content for item in work if item.vector is None and item.memory is not None}
+    made = dict(zip(missing, await embed_each(kernel, list(missing.values())), strict=True))
     return [made[item.seq] if item.vector is None else item.vector for item in work]
 
 
-async def embed_each(kernel: Kernel, work: Sequence[Work]) -> list[Vector | ModelError]:
-    """Embed one batch, halving it after a refusal until the one bad text stands alone.
+async def embed_each(kernel: Kernel, texts: Sequence[str]) -> list[Vector | ModelError]:
+    """Embed one batch of contents, halving it after a refusal until the one bad text stands alone.
 
     A provider that is down or throttles fails all of them at once, without trying each.
     """
-    if not work:
+    if not texts:
         return []
-    texts = [item.memory.content for item in work if item.memory is not None]
     try:
         return list(await kernel.semantics.embed(texts, purpose="memory", deadline_ms=limits.EMBED_DRAIN_DEADLINE_MS))
     except ModelUnavailable as failure:
-        return [failure] * len(work)
+        return [failure] * len(texts)
     except ModelError as failure:
-        if len(work) == 1:
+        if len(texts) == 1:
             return [failure]
-    half = len(work) // 2
-    first = await embed_each(kernel, work[:half])
+    half = len(texts) // 2
+    first = await embed_each(kernel, texts[:half])
     if first and isinstance(first[-1], ModelUnavailable):
-        return [*first, *[first[-1]] * (len(work) - half)]
-    return [*first, *await embed_each(kernel, work[half:])]
+        return [*first, *[first[-1]] * (len(texts) - half)]
+    return [*first, *await embed_each(kernel, texts[half:])]
 
 
 async def _postpone(kernel: Kernel, lease: str, work: Sequence[Work], results: Sequence[Vector | ModelError]) -> None:

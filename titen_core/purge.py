@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from titen_core.errors import Forbidden
 from titen_core.ids import sha256_hex
 from titen_core.kernel import Kernel
-from titen_core.models import Access
+from titen_core.models import Access, Fingerprint
 from titen_core.policy import narrow
 from titen_core.sql.purge import Doomed, Index, Selector
 
@@ -58,8 +58,8 @@ async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Se
     indexes = await _indexes(kernel, access)
     ids: list[str] = []
     while doomed := await store.next_step(access, selector):
-        await _remove_remotely(indexes, doomed)
-        _add(removed, await store.remove(access, doomed, indexes))
+        await _remove_remotely(kernel, access, indexes, doomed)
+        _add(removed, await store.remove(access, doomed, list(indexes.values())))
         ids += [row.id for row in doomed]
     if selector.tenant:
         _add(removed, await store.remove_tenant(access))
@@ -71,7 +71,7 @@ async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Se
         memory_ids=tuple(sorted(ids)),
         memories_sha256=sha256_hex(*sorted(ids)),
         removed=removed,
-        remaining=await store.remaining(access, selector, indexes),
+        remaining=await store.remaining(access, selector, list(indexes.values())),
         started_at_ms=started_at_ms,
         finished_at_ms=kernel.clock(),
         notes=tuple(notes),
@@ -86,7 +86,8 @@ async def scrub_text(kernel: Kernel) -> None:
 async def remaining(kernel: Kernel, access: Access, selector: Selector) -> Mapping[str, int]:
     """What is left of the selector by table; all zero after a purge. Terms go with `scrub_text`."""
     _refuse_outside(access, selector)
-    return await kernel.store.purge.remaining(access, selector, await _indexes(kernel, access))
+    indexes = await _indexes(kernel, access)
+    return await kernel.store.purge.remaining(access, selector, list(indexes.values()))
 
 
 def _refuse_outside(access: Access, selector: Selector) -> None:
@@ -96,20 +97,22 @@ def _refuse_outside(access: Access, selector: Selector) -> None:
         raise Forbidden("This key is locked to a subject; it cannot purge the tenant.")
 
 
-async def _indexes(kernel: Kernel, access: Access) -> list[Index]:
+async def _indexes(kernel: Kernel, access: Access) -> dict[Fingerprint, Index]:
     """Every index that may know a memory of the tenant, whether or not a model is configured now."""
-    indexes = [kernel.semantics.index_for(found) for found in await kernel.store.purge.fingerprints(access)]
-    for index in indexes:
+    indexes = {found: kernel.semantics.index_for(found) for found in await kernel.store.purge.fingerprints(access)}
+    for index in indexes.values():
         if index.colocated:
             await index.prepare()
     return indexes
 
 
-async def _remove_remotely(indexes: Sequence[Index], doomed: Sequence[Doomed]) -> None:
+async def _remove_remotely(
+    kernel: Kernel, access: Access, indexes: Mapping[Fingerprint, Index], doomed: Sequence[Doomed]
+) -> None:
     """Before the rows go: a crash in between finds them again and repeats it."""
-    for index in indexes:
+    for fingerprint, index in indexes.items():
         if not index.colocated:
-            await index.delete([(row.seq, row.content_version) for row in doomed])
+            await index.delete(await kernel.store.purge.sent(access, doomed, fingerprint))
 
 
 def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:

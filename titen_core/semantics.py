@@ -66,7 +66,7 @@ class Semantics:
         self.gateway = gateway
         self.index_for = index_for
         self._clock = clock
-        self._expected_dimensions = expected_dimensions
+        self.expected_dimensions = expected_dimensions
         self._state: SemanticState | None = None
         self._seen_ms = 0
         self._probed_ms = 0
@@ -142,9 +142,9 @@ class Semantics:
         return SemanticState(SemanticStatus.READY, "Recall is by meaning and by text.", fingerprint, index)
 
     async def _mismatch(self, fingerprint: Fingerprint) -> SemanticState | None:
-        if self._expected_dimensions not in {None, fingerprint.dimensions}:
+        if self.expected_dimensions not in {None, fingerprint.dimensions}:
             return _dimension_mismatch(
-                fingerprint.dimensions, self._expected_dimensions or 0, "TITEN_EMBED_DIMS expects"
+                fingerprint.dimensions, self.expected_dimensions or 0, "TITEN_EMBED_DIMS expects"
             )
         stored = await self._meta.put_if_absent(FINGERPRINT_KEY, str(fingerprint))
         if stored == str(fingerprint):

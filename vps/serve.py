@@ -1,6 +1,7 @@
 """The service in one process: store, embedder, housekeeping and the HTTP server around the app."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import click
@@ -36,8 +37,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         state = await runtime.kernel.semantics.state()
 
         def announce() -> None:
-            click.echo(f"Titen {__version__} answers on {url} (embeddings: {_embeddings(state)})")
-            on_ready(url)
+            with contextlib.suppress(BrokenPipeError):  # nobody reads stdout any more: the service goes on
+                click.echo(f"Titen {__version__} answers on {url} (embeddings: {_embeddings(state)})")
+                on_ready(url)
 
         server = Server(asgi(_app(settings, runtime).handle), announce)
         server.stop_on_signals()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from adapters.sqlite.driver import SqliteDriver
-from titen_core.errors import SqlBusy, SqlCorrupt, SqlError, SqlFull
+from titen_core.errors import SqlBusy, SqlCorrupt, SqlError, SqlFull, SqlMissing
 from vps.faults import Fault
 from vps.schema import check_schema
 
@@ -49,6 +49,8 @@ def sql_fault(failure: SqlError, path: Path) -> Fault:
         return Fault(f"The disk that holds {path} is full; free some space and try again.")
     if isinstance(failure, SqlCorrupt):
         return Fault(f"{path} is not a Titen store or is damaged; name another file or restore a backup.")
+    if isinstance(failure, SqlMissing):
+        return Fault(f"{path} lacks a table that it should have; run `titen repair --db {path}`, or restore a backup.")
     return Fault(f"{path} cannot be used: {failure}.")
 
 

@@ -194,19 +194,21 @@ def test_a_kill_at_any_batch_leaves_whole_memories_and_a_second_run_finishes(
     async def case() -> None:
         monkeypatch.setattr(limits, "PURGE_STEP_ROWS", 2)
         async with open_driver(tmp_path) as driver:
-            for batches in range(8):
+            killed, batches = True, 0
+            while killed:
                 kernel = over(driver, WordModel())
                 access = await make_access(kernel)
                 for n in range(4):
                     await remember(kernel, access, Draft("s", f"row {n}"))
                 killed = await until_killed(driver, access, batches, written=written)
-                assert killed == (batches < 6)
-                if killed and batches < 5:
+                batches += 1
+                if await kernel.store.keys.tenant(access.tenant_id) is not None:
                     for item in (await recall(kernel, access, Scope(), Filters(), query="row", limit=5)).items:
                         assert item.memory == await get(kernel, access, item.memory.id)
                 certificate = await purge(kernel, access, Selector(tenant=True))
                 assert certificate.is_clean, certificate.remaining
                 assert await kernel.store.keys.tenant(access.tenant_id) is None
+            assert batches > 4
 
     run(case())
 

@@ -64,7 +64,8 @@ def test_the_names_of_the_rows_do_not_matter(vector: list[int], text: list[int],
     steps = random.Random(seed)
     renamed = {seq: seq * 1000 + steps.randrange(1000) for seq in {*vector, *text, *fresh}}
     before = fuse(vector, text, fresh, {})
-    after = fuse(*([renamed[seq] for seq in channel] for channel in (vector, text, fresh)), {})
+    vector, text, fresh = ([renamed[seq] for seq in channel] for channel in (vector, text, fresh))
+    after = fuse(vector, text, fresh, {})
     assert [(renamed[row.seq], row.score) for row in before] == [(row.seq, row.score) for row in after]
 
 

@@ -147,9 +147,7 @@ class Outbox:
         await self.driver.batch(
             [
                 Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
-                Statement(
-                    "UPDATE memories SET index_status = 'pending' WHERE deleted_at IS NULL /* every tenant_id */"
-                ),
+                Statement(_ALL_PENDING),
             ]
         )
 
@@ -237,8 +235,14 @@ WHERE tenant_id = ? RETURNING seq
 
 _ENQUEUE_ALL = """
 INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
-SELECT m.seq, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE m.deleted_at IS NULL
+SELECT m.seq, m.tenant_id, m.content_version, ?, ?
+FROM tenants AS t CROSS JOIN memories AS m ON m.tenant_id = t.id WHERE m.deleted_at IS NULL
 ON CONFLICT (seq) DO NOTHING
+"""
+
+_ALL_PENDING = """
+UPDATE memories SET index_status = 'pending'
+WHERE tenant_id IN (SELECT id FROM tenants) AND deleted_at IS NULL
 """
 
 _COUNTS = """

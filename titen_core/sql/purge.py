@@ -44,11 +44,10 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
-    """One memory about to go. `content_version` names its vector in a remote index."""
+    """One memory about to go."""
 
     seq: int
     id: str
-    content_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +59,25 @@ class Purge:
     async def next_step(self, access: Access, selector: Selector) -> list[Doomed]:
         """The next memories to remove, at most PURGE_STEP_ROWS, deleted and expired ones included."""
         where = _selected(access, selector)
-        sql = f"SELECT m.seq, m.id, m.content_version FROM memories AS m WHERE {where.sql} ORDER BY m.seq LIMIT ?"
+        sql = f"SELECT m.seq, m.id FROM memories AS m WHERE {where.sql} ORDER BY m.seq LIMIT ?"
         rows = await self.driver.query(Statement(sql, (*where.params, limits.PURGE_STEP_ROWS)))
-        return [Doomed(integer(row["seq"]), text(row["id"]), integer(row["content_version"])) for row in rows]
+        return [Doomed(integer(row["seq"]), text(row["id"])) for row in rows]
 
     async def fingerprints(self, access: Access) -> list[Fingerprint]:
         """Every model the tenant has vectors of, and the store's own."""
         rows = await self.driver.query(Statement(_FINGERPRINTS, (access.tenant_id,)))
         return [Fingerprint.parse(text(row["fingerprint"])) for row in rows]
+
+    async def sent(self, access: Access, doomed: Sequence[Doomed], fingerprint: Fingerprint) -> list[tuple[int, int]]:
+        """The (seq, content version) under which a remote index may hold vectors of these memories."""
+        seqs = json.dumps([row.seq for row in doomed])
+        rows = await self.driver.query(Statement(_SENT, (access.tenant_id, str(fingerprint), seqs)))
+        return [
+            (integer(row["seq"]), integer(row[name]))
+            for row in rows
+            for name in ("content_version", "indexed_version")
+            if row[name] is not None
+        ]
 
     async def remove(self, access: Access, doomed: Sequence[Doomed], indexes: Sequence[Index]) -> dict[str, int]:
         """Remove these memories from every table and colocated index, in one batch; rows by table."""
@@ -133,6 +143,11 @@ class Purge:
 _FINGERPRINTS = """
 SELECT v.fingerprint FROM memory_vectors AS v WHERE v.tenant_id = ?
 UNION SELECT f.value FROM titen_meta AS f WHERE f.key = 'fingerprint'
+"""
+
+_SENT = """
+SELECT v.seq, v.content_version, v.indexed_version FROM memory_vectors AS v
+WHERE v.tenant_id = ? AND v.fingerprint = ? AND v.seq IN (SELECT value FROM json_each(?))
 """
 
 # Tables that name a memory, and by which column. The canonical row goes last: the others are found by it.

@@ -10,6 +10,7 @@ from titen_core.sql.memories import MemoryRows
 from titen_core.sql.meta import Meta
 from titen_core.sql.outbox import Outbox
 from titen_core.sql.purge import Purge
+from titen_core.sql.reindex import Reindex
 from titen_core.sql.text_index import TextIndex
 from titen_core.sql.transfer import Transfer
 
@@ -30,6 +31,7 @@ class SqlStore:
     meta: Meta
     transfer: Transfer
     purge: Purge
+    reindex: Reindex
 
 
 def open_store(driver: SqlDriver) -> SqlStore:
@@ -45,4 +47,5 @@ def open_store(driver: SqlDriver) -> SqlStore:
         meta=Meta(driver),
         transfer=Transfer(driver),
         purge=Purge(driver),
+        reindex=Reindex(driver),
     )

@@ -243,7 +243,7 @@ def count_stray_text() -> Statement:
     """A SELECT of `n`, how many rows of the index have no memory, of any tenant_id."""
     return Statement(
         "SELECT count(*) AS n FROM memory_text WHERE rowid NOT IN"
-        " (SELECT m.seq FROM memories AS m WHERE m.deleted_at IS NULL)"
+        " (SELECT m.seq FROM memories AS m WHERE m.deleted_at IS NULL) /* every tenant_id */"
     )
 
 

@@ -62,9 +62,9 @@ def attach_vector(
     Nothing happens for rows that are deleted, or when the store has moved to another model meanwhile.
     """
     rows = all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint)))
-    statements = [_keep(rows, vector, fingerprint)]
+    statements = [keep_vector(rows, vector, fingerprint)]
     if index.colocated:
-        statements += index.put(_select(rows), vector)
+        statements += index.put(select_rows(rows), vector)
         statements += _done(rows)
     return statements
 
@@ -79,7 +79,7 @@ def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -
     if index is None or not index.colocated:
         return []
     return [
-        *index.drop(_select(where)),
+        *index.drop(select_rows(where)),
         Statement(
             f"DELETE FROM vector_outbox WHERE seq IN (SELECT m.seq FROM memories AS m WHERE {where.sql})",
             where.params,
@@ -87,7 +87,8 @@ def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -
     ]
 
 
-def _keep(rows: Fragment, vector: Vector, fingerprint: Fingerprint) -> Statement:
+def keep_vector(rows: Fragment, vector: Vector, fingerprint: Fingerprint) -> Statement:
+    """Store a canonical vector of the selected rows' present content, whatever the store's model is."""
     return Statement(
         f"""INSERT INTO memory_vectors (seq, fingerprint, tenant_id, content_version, vector, vector_int8)
             SELECT m.seq, ?, m.tenant_id, m.content_version, ?, ? FROM memories AS m WHERE {rows.sql}
@@ -114,5 +115,6 @@ def _still_the_model(fingerprint: Fingerprint) -> Fragment:
     )
 
 
-def _select(rows: Fragment) -> Statement:
+def select_rows(rows: Fragment) -> Statement:
+    """The rows as a subquery for a colocated index."""
     return Statement(f"SELECT m.seq AS seq FROM memories AS m WHERE {rows.sql}", rows.params)

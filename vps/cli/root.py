@@ -13,7 +13,7 @@ __all__ = ["cli"]
 
 # name: (module, attribute, the line in `titen --help`)
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "up": ("vps.cli.serving", "up", "Create what is missing, then serve: the whole start in one command."),
+    "up": ("vps.cli.serving", "up", "Create what is missing, then serve it."),
     "serve": ("vps.cli.serving", "serve", "Serve an existing store over HTTP."),
     "init": ("vps.cli.setting_up", "init", "Create a store with its first tenant and admin key."),
     "migrate": ("vps.cli.setting_up", "migrate", "Bring a store to this version's schema."),
@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "key": ("vps.cli.keys", "key", "Create, list and revoke API keys."),
     "token": ("vps.cli.tokens", "token", "Create sign-in tokens for humans."),
     "repair": ("vps.cli.repair", "repair", "Try failed work again until nothing is left."),
+    "reindex": ("vps.cli.reindex", "reindex_command", "Move the store to another embedder, or rebuild its index."),
     "purge": ("vps.cli.purge", "purge", "Remove memories for good, with a certificate."),
     "smoke": ("vps.cli.smoke", "smoke", "Try a running service, step by step."),
     "doctor": ("vps.cli.doctor", "doctor", "Show settings and look at every part."),
