@@ -72,14 +72,13 @@ class _Block:
 
 
 def _assembled(header: str, blocks: Sequence[_Block], totals: Totals, max_tokens: int) -> str:
-    spent = estimate_tokens(header)
+    spent = estimate_tokens(header) + estimate_tokens("\n")
     room = max_tokens - spent
-    everything = sum(block.tokens for block in blocks)
-    if everything <= room and len(blocks) == totals.total:
+    if len(blocks) == totals.total and sum(block.tokens for block in blocks) <= room:
         return _joined(header, blocks)
     kept = _first_that_fit(blocks, room - estimate_tokens(_tail(totals.total)))
     needed = spent + sum(block.tokens for block in kept)
-    return _joined(header, kept) + _tail(totals.total - len(kept), needed if needed > max_tokens else None)
+    return _joined(header, kept, _tail(totals.total - len(kept), needed if needed > max_tokens else None))
 
 
 def _first_that_fit(blocks: Sequence[_Block], room: int) -> list[_Block]:
@@ -95,7 +94,7 @@ def _first_that_fit(blocks: Sequence[_Block], room: int) -> list[_Block]:
 def _header(subject_id: str, totals: Totals, selection: str, max_tokens: int) -> str:
     subject = _shortened(_one_line(subject_id), max_tokens // _SUBJECT_SHARE)
     counts = f"{totals.total} {selection} ({totals.verified} verified, {totals.unverified} unverified)"
-    return f"{NOTICE}\nMind: {subject}\nMemories: {counts}\n"
+    return f"{NOTICE}\nMind: {subject}\nMemories: {counts}"
 
 
 def _block(number: int, row: Memory) -> _Block:
@@ -106,15 +105,15 @@ def _block(number: int, row: Memory) -> _Block:
     lines += _indented(row.content)
     if row.tags:
         lines.append(f"  Tags: {', '.join(_one_line(tag) for tag in row.tags)}")
-    text = "\n".join(["", *lines, ""])
+    text = "\n\n" + "\n".join(lines)
     return _Block(text, estimate_tokens(text), row.priority is Priority.CRITICAL)
 
 
 def _tail(left_out: int, needed: int | None = None) -> str:
-    said = f"\nLeft out for space: {left_out}.\n" if left_out else "\n"
-    if needed is None:
-        return said
-    return f"{said}Over the budget: the critical memories alone need about {needed} tokens.\n"
+    said = [f"Left out for space: {left_out}."] if left_out else []
+    if needed is not None:
+        said.append(f"Over the budget: the critical memories alone need about {needed} tokens.")
+    return "\n\n" + "\n".join(said)
 
 
 def _indented(content: str) -> Iterable[str]:
@@ -133,5 +132,5 @@ def _shortened(text: str, tokens: int) -> str:
     return text
 
 
-def _joined(header: str, blocks: Sequence[_Block]) -> str:
-    return header + "".join(block.text for block in blocks)
+def _joined(header: str, blocks: Sequence[_Block], tail: str = "") -> str:
+    return header + "".join(block.text for block in blocks) + tail + "\n"
