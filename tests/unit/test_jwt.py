@@ -82,24 +82,17 @@ def test_a_missing_claim_is_refused(claim: str) -> None:
         read(without(claim))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(
-            {name: value}
-            for name in ("sub", "tenant", "subject")
-            for value in (7, None, "", " ", ["a"], {}, "a\u0000b")
-        ),
-        *({name: "x" * 257} for name in ("sub", "tenant", "subject")),
-        *({"sub": value} for value in ("\ud800", True)),
-        *({"exp": value} for value in ("soon", str(NOW_S + 60), None, True, [NOW_S + 60], {}, -1, 1e300, 10**30)),
-        *({name: value} for name in ("iat", "nbf") for value in ("now", None, True, [], -1)),
-        *({"role": value} for value in ("owner", "ADMIN", "", None, 7, ["admin"], {"admin": 1})),
-        {"aud": "another-service"},
-        {"aud": ["titen"]},
-    ],
-    ids=repr,
-)
+WRONG: dict[str, list[Any]] = {
+    **dict.fromkeys(("sub", "tenant", "subject"), [7, True, None, "", " ", ["a"], {}, "a\u0000b", "\ud800", "x" * 257]),
+    "exp": ["soon", str(NOW_S + 60), None, True, [NOW_S + 60], {}, -1, 1e300, 10**30],
+    **dict.fromkeys(("iat", "nbf"), ["now", None, True, [], -1]),
+    "role": ["owner", "ADMIN", "", None, 7, ["admin"], {"admin": 1}],
+    "aud": ["another-service", ["titen"]],
+}
+WRONG_KINDS = [{claim: value} for claim, values in WRONG.items() for value in values]
+
+
+@pytest.mark.parametrize("change", WRONG_KINDS, ids=repr)
 def test_a_claim_of_a_wrong_kind_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidToken):
         read({**GOOD, **change})

@@ -16,23 +16,23 @@ TEXTS: Final = {
     "English": (
         "The user likes dark roast coffee without sugar and never drinks tea. Backups of the database start at two in "
         "the morning and take about forty minutes. The last deployment failed because nobody had raised the version in "
-        "the changelog. She prefers short technical answers, in English, with one example. The office in Bandung closes "
-        "at five on Fridays. Phoenix goes live in the third quarter; integration tests are still red. He is allergic to "
-        "peanuts, so remind the restaurant whenever you order."
+        "the changelog. She prefers short technical answers, in English, with one example. The office in Bandung "
+        "closes at five on Fridays. Phoenix goes live in the third quarter; integration tests are still red. He is "
+        "allergic to peanuts, so remind the restaurant whenever you order."
     ),
     "Indonesian": (
         "Pengguna menyukai kopi sangrai gelap tanpa gula dan tidak pernah minum teh. Pencadangan basis data dimulai "
         "pukul dua pagi dan memakan waktu sekitar empat puluh menit. Peluncuran terakhir gagal karena tidak ada yang "
-        "menaikkan versi di catatan perubahan. Dia lebih suka jawaban teknis yang singkat dengan satu contoh. Kantor di "
-        "Bandung tutup pukul lima setiap hari Jumat. Phoenix akan diluncurkan pada kuartal ketiga; pengujian integrasi "
-        "masih merah. Dia alergi kacang, jadi ingatkan restoran setiap kali memesan."
+        "menaikkan versi di catatan perubahan. Dia lebih suka jawaban teknis yang singkat dengan satu contoh. Kantor "
+        "di Bandung tutup pukul lima setiap hari Jumat. Phoenix akan diluncurkan pada kuartal ketiga; pengujian "
+        "integrasi masih merah. Dia alergi kacang, jadi ingatkan restoran setiap kali memesan."
     ),
     "Javanese": (
         "Panganggo seneng kopi ireng tanpa gula lan ora tau ngombe teh. Cadangan basis data diwiwiti jam loro esuk lan "
-        "mbutuhake wektu kira-kira patang puluh menit. Peluncuran pungkasan gagal amarga ora ana sing ngundhakake versi "
-        "ing cathetan owah-owahan. Dheweke luwih seneng wangsulan teknis sing cekak kanthi siji conto. Kantor ing "
-        "Bandung tutup jam lima saben dina Jemuah. Phoenix bakal diluncurake ing kuartal katelu; tes integrasi isih "
-        "abang. Dheweke alergi kacang, mula elingna restoran saben pesen panganan."
+        "mbutuhake wektu kira-kira patang puluh menit. Peluncuran pungkasan gagal amarga ora ana sing ngundhakake "
+        "versi ing cathetan owah-owahan. Dheweke luwih seneng wangsulan teknis sing cekak kanthi siji conto. Kantor "
+        "ing Bandung tutup jam lima saben dina Jemuah. Phoenix bakal diluncurake ing kuartal katelu; tes integrasi "
+        "isih abang. Dheweke alergi kacang, mula elingna restoran saben pesen panganan."
     ),
     "Chinese": (
         "用户喜欢不加糖的深烘焙咖啡，从不喝茶。数据库备份每天凌晨两点开始，大约需要四十分钟。上次部署失败是因为没有人更新"
