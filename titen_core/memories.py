@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from titen_core import limits
-from titen_core.content import merge_patch
+from titen_core.content import canonical_json, clean_metadata, merge_patch
 from titen_core.errors import Busy, Duplicate, NotFound, SqlConstraint, VersionConflict
 from titen_core.kernel import Kernel
 from titen_core.models import (
@@ -57,7 +57,10 @@ async def history(
 async def change(
     kernel: Kernel, access: Access, memory_id: str, patch: Patch, expected_version: int | None = None
 ) -> Written:
-    """Change the given fields. Raises NotFound, VersionConflict, Duplicate or Busy."""
+    """Change the given fields. Raises NotFound, VersionConflict, Duplicate, Busy or ValidationError.
+
+    The last where the merged metadata is over its bound.
+    """
 
     def patched(row: Memory) -> Change | None:
         if row.deleted_at_ms is not None:
@@ -243,7 +246,7 @@ def _patched(row: Memory, patch: Patch, access: Access, now_ms: int) -> Change |
         after = dataclasses.replace(after, confidence=patch.confidence)
     elif rewritten:
         after = dataclasses.replace(after, confidence=_following(row, after))
-    if after == row:
+    if after == row and canonical_json(after.metadata) == canonical_json(row.metadata):  # 1, 1.0 and True differ
         return None
     return _next(row, after, Outcome.UPDATED, now_ms, confidence_given)
 
@@ -270,7 +273,7 @@ def _following(row: Memory, after: Memory) -> float:
 def _merged(row: Memory, patch: Patch) -> dict[str, object]:
     if patch.metadata is UNSET:
         return dict(row.metadata)
-    return {} if patch.metadata is None else merge_patch(row.metadata, patch.metadata)
+    return {} if patch.metadata is None else clean_metadata(merge_patch(row.metadata, patch.metadata))
 
 
 def _next(row: Memory, after: Memory, outcome: Outcome, now_ms: int, confidence_given: bool | None = None) -> Change:

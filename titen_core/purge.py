@@ -4,11 +4,11 @@ Soft deletion hides; a purge leaves no row, term, vector, event or idempotency r
 freed pages go when the caller has emptied the write-ahead log; a hosted database may keep backups.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from titen_core.errors import Forbidden
-from titen_core.ids import sha256_hex
 from titen_core.kernel import Kernel
 from titen_core.models import Access, Fingerprint
 from titen_core.policy import narrow
@@ -21,7 +21,7 @@ __all__ = ["Certificate", "Selector", "purge", "remaining", "scrub_text"]
 class Certificate:
     """What a purge removed: ids and counts, never content, and a subject only as its SHA-256.
 
-    `memories_sha256` is over the sorted ids. `remaining` is what the look afterwards found, zero
+    `memories_sha256` is over the sorted ids, each with a newline. `remaining` is what the look afterwards found, zero
     everywhere when all went well. After a purge that was interrupted, this tells of the last run.
     """
 
@@ -67,9 +67,9 @@ async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Se
     return Certificate(
         kind=selector.kind,
         tenant_id=access.tenant_id,
-        subject_sha256=None if selector.subject_id is None else sha256_hex(selector.subject_id),
+        subject_sha256=None if selector.subject_id is None else _sha256(selector.subject_id),
         memory_ids=tuple(sorted(ids)),
-        memories_sha256=sha256_hex(*sorted(ids)),
+        memories_sha256=_sha256("".join(f"{memory_id}\n" for memory_id in sorted(ids))),
         removed=removed,
         remaining=await store.remaining(access, selector, list(indexes.values())),
         started_at_ms=started_at_ms,
@@ -113,6 +113,11 @@ async def _remove_remotely(
     for fingerprint, index in indexes.items():
         if not index.colocated:
             await index.delete(await kernel.store.purge.sent(access, doomed, fingerprint))
+
+
+def _sha256(text: str) -> str:
+    """Plain, so that `sha256sum` can check the certificate."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from titen_core.content import canonical_json
 from titen_core.errors import IdempotencyConflict, ModelAnswerInvalid, ModelError, SqlConstraint, SqlCorrupt, SqlMissing
 from titen_core.kernel import Kernel
 from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
@@ -120,18 +121,23 @@ async def write_past_a_broken_index(
 
 
 async def _vector_for(kernel: Kernel, draft: Draft, standing: Memory | None) -> tuple[SemanticState, Vector | None]:
-    same_words = standing is not None and standing.content == draft.content and standing.deleted_at_ms is None
-    if same_words:
+    if standing is not None and standing.content == draft.content and not _is_gone(standing, kernel.clock()):
         return await kernel.semantics.state(), None
     return await embed_for_write(kernel, draft.content)
 
 
 def _says_nothing_new(draft: Draft, standing: Memory, now_ms: int) -> bool:
     """Whether every given field already holds; a fast path, since the batch decides the same."""
-    gone = standing.deleted_at_ms is not None or (
-        standing.expires_at_ms is not None and standing.expires_at_ms <= now_ms
-    )
     names = [field.name for field in dataclasses.fields(draft)]
-    return not gone and all(
-        getattr(draft, name) is UNSET or getattr(draft, name) == getattr(standing, name) for name in names
+    return (
+        not _is_gone(standing, now_ms)
+        and all(getattr(draft, name) is UNSET or getattr(draft, name) == getattr(standing, name) for name in names)
+        # As JSON, since Python calls 1, 1.0 and True equal.
+        and (draft.metadata is UNSET or canonical_json(draft.metadata) == canonical_json(standing.metadata))
     )
+
+
+def _is_gone(standing: Memory, now_ms: int) -> bool:
+    """Deleted or expired: writing it again restores it, and its vector with it."""
+    expired = standing.expires_at_ms is not None and standing.expires_at_ms <= now_ms
+    return expired or standing.deleted_at_ms is not None

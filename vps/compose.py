@@ -13,6 +13,7 @@ from titen_core.models import Access, Actor, Fingerprint, PrincipalKind, Tenant
 from titen_core.protocols import ColocatedIndex, ModelGateway
 from titen_core.semantics import Semantics
 from titen_core.sql.store import open_store
+from titen_core.trace import TracedDriver, TracedGateway
 from vps.faults import EXIT_USAGE, Fault
 from vps.settings import EmbedMode, Settings, require_embedder
 from vps.storefile import READERS, open_store_file
@@ -67,8 +68,9 @@ def build_kernel(
     def index_for(fingerprint: Fingerprint) -> ColocatedIndex:
         return SqliteVecIndex(driver, fingerprint)
 
-    store = open_store(driver)
-    semantics = Semantics(store.meta, gateway, index_for, system_clock, expected_dimensions=settings.embed_dims)
+    store = open_store(TracedDriver(driver))
+    traced = None if gateway is None else TracedGateway(gateway)
+    semantics = Semantics(store.meta, traced, index_for, system_clock, expected_dimensions=settings.embed_dims)
     return Kernel(store, semantics, deadlines=_deadlines(settings, patient), wake=wake or _nobody_listens)
 
 

@@ -14,7 +14,7 @@ __all__ = ["sql_error"]
 
 _MISSING: Final = re.compile(r"no such (table|column)|has no column named")
 _VTAB_BROKEN: Final = "vtable constructor failed"
-_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # EFBIG: the file may not grow
 _FULL_RESULTS: Final = frozenset({apsw.SQLITE_FULL, apsw.SQLITE_IOERR_SHMSIZE})
 
 _CLASSES: Final[Sequence[tuple[tuple[type[Exception], ...], type[SqlError], str]]] = (

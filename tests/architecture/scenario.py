@@ -4,14 +4,17 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.unit.service import DAY_MS, HOUR_MS, Clock, Reply, Service, drain_all
+from tests.unit.kernel import WordModel
+from tests.unit.service import DAY_MS, HOUR_MS, Clock, Reply, Service, access_of, drain_all, kernel_over
 from titen_core.errors import ModelError, ModelRejected, ModelUnavailable
 from titen_core.http.routes import ROUTES
 from titen_core.http.routing import Route, find_route
-from titen_core.models import PrincipalKind, Role
+from titen_core.models import Filters, PrincipalKind, Role, Scope
+from titen_core.purge import Selector, purge, remaining, scrub_text
+from titen_core.reindex import reindex
 from titen_core.sql.text_index import TextIndex
 
-__all__ = ["Answered", "Mood", "walk"]
+__all__ = ["Answered", "Mood", "operate", "walk"]
 
 
 @dataclass
@@ -235,6 +238,24 @@ async def _heal(index: TextIndex) -> None:
     await index.check()
     while await index.refill_step():
         pass
+
+
+async def operate(service: Service) -> None:
+    """What an operator does after the walk: move the store to another model, and purge."""
+    access, other = (access_of(tenant) for tenant in await service.kernel.store.keys.tenants())
+    await reindex(service.kernel, lambda done, total: None)
+    moved = kernel_over(service.driver, WordModel("moved", dimensions=128), service.clock)
+    await reindex(moved, lambda done, total: None)
+    service.clock.forward(30 * DAY_MS)
+    await reindex(moved, lambda done, total: None)
+    [row] = await moved.store.memories.page(
+        access, Scope(), Filters(include_expired=True), limit=1, before=None, now_ms=service.clock()
+    )
+    for selector in (Selector(memory_ids=(row.id,)), Selector(subject_id="user_1")):
+        await purge(moved, access, selector)
+        await remaining(moved, access, selector)
+    await purge(moved, other, Selector(tenant=True))
+    await scrub_text(moved)
 
 
 async def _open(step: _Walker) -> None:

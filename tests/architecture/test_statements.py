@@ -2,14 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import pytest
 
 from adapters.sqlite.connection import open_connection
-from tests.architecture.scenario import Mood, walk
+from tests.architecture.scenario import Mood, operate, walk
 from tests.unit.kernel import WordModel
 from tests.unit.service import RecordingDriver, open_migrated, open_service
 from titen_core import limits
@@ -27,11 +28,19 @@ _ACROSS_TENANTS = "/* every tenant_id */"
 _DDL = ("CREATE", "DROP")
 
 
-@pytest.fixture(scope="module")
-def statements(tmp_path_factory: pytest.TempPathFactory) -> list[Statement]:
-    """Every distinct statement of the scenario, with the parameters it had first."""
+@dataclass(frozen=True)
+class Recorded:
+    """Distinct statements, each with the parameters it had first: those of requests and housekeeping, and all."""
 
-    async def recorded() -> list[Statement]:
+    served: list[Statement]
+    everything: list[Statement]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """Everything that the scenario sends."""
+
+    async def record() -> Recorded:
         recorders: list[RecordingDriver] = []
 
         def recording(driver: SqlDriver) -> SqlDriver:
@@ -43,9 +52,27 @@ def statements(tmp_path_factory: pytest.TempPathFactory) -> list[Statement]:
             tmp_path_factory.mktemp("walk"), WordModel(dimensions=128, refuses=mood), wrap=recording
         ) as service:
             await walk(service, mood)
-        return recorders[0].statements
+            served = _distinct(recorders[0].statements)
+            await operate(service)
+            return Recorded(served, _distinct(recorders[0].statements))
 
-    return list({statement.sql: statement for statement in reversed(asyncio.run(recorded()))}.values())
+    return asyncio.run(record())
+
+
+def _distinct(statements: Sequence[Statement]) -> list[Statement]:
+    return list({statement.sql: statement for statement in reversed(statements)}.values())
+
+
+@pytest.fixture(scope="module")
+def statements(recorded: Recorded) -> list[Statement]:
+    """Every statement, an operator's included."""
+    return recorded.everything
+
+
+@pytest.fixture(scope="module")
+def served(recorded: Recorded) -> list[Statement]:
+    """What requests and housekeeping send. An operator's reindex and purge may read whole tables: they serve nobody."""
+    return recorded.served
 
 
 def test_the_scenario_reaches_the_whole_of_the_core(statements: list[Statement]) -> None:
@@ -68,10 +95,10 @@ def test_a_statement_on_a_tenant_table_names_the_tenant(statements: list[Stateme
     assert not nameless, "\n".join(nameless)
 
 
-def test_only_housekeeping_of_queues_serves_all_tenants_at_once(statements: list[Statement]) -> None:
+def test_only_housekeeping_of_queues_serves_all_tenants_at_once(served: list[Statement]) -> None:
     touched = {
         name.group(1)
-        for statement in statements
+        for statement in served
         if _ACROSS_TENANTS in statement.sql
         for name in _NAMES_A_TENANT_TABLE.finditer(statement.sql)
     }
@@ -93,14 +120,14 @@ def test_a_statement_is_one_statement_and_leaves_transactions_to_the_driver(stat
         assert "TRIGGER" not in bare, statement.sql
 
 
-def test_no_plan_scans_a_tenant_table(statements: list[Statement], tmp_path: Path) -> None:
+def test_no_plan_scans_a_tenant_table(served: list[Statement], tmp_path: Path) -> None:
     """On an empty schema: no statistics, so the plan is the one that every new store has."""
-    asyncio.run(_create(tmp_path, [s for s in statements if s.sql.lstrip().startswith("CREATE")]))
+    asyncio.run(_create(tmp_path, [s for s in served if s.sql.lstrip().startswith("CREATE")]))
     connection = open_connection(tmp_path / "titen.db", busy_timeout_ms=1000, read_only=False)
     try:
         scans = [
             f"{step}: {statement.sql}"
-            for statement in statements
+            for statement in served
             if not statement.sql.lstrip().startswith(_DDL)
             for step in _full_scans(connection, statement)
         ]

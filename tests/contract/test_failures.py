@@ -12,7 +12,7 @@ from tests.contract.conftest import start_runtime
 from tests.contract.parallel import at_once
 from tests.runtimes.base import Runtime
 
-pytestmark = [pytest.mark.needs_control, pytest.mark.xdist_group("failures")]
+pytestmark = pytest.mark.needs_control
 
 MEANT = "Suka minum kopi pagi"
 BY_MEANING = "likes to drink coffee in the morning"
@@ -321,7 +321,9 @@ def test_an_orderly_end_during_searches_is_clean(breakable: Runtime, owner: Api,
                 stop.wait(0.05)
 
     searching = threading.Thread(target=lambda: at_once(search, range(32), callers=32))
+    enough = threading.Timer(2, stop.set)
     searching.start()
+    enough.start()
     try:
         breakable.restart()
     finally:

@@ -13,7 +13,7 @@ from tests.contract.expired import expired
 from tests.contract.parallel import at_once
 from tests.runtimes.base import Runtime
 
-pytestmark = [pytest.mark.needs_control, pytest.mark.xdist_group("transfer")]
+pytestmark = pytest.mark.needs_control
 
 LATER_MS = 4_102_444_800_000
 

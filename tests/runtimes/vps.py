@@ -21,7 +21,7 @@ __all__ = ["VpsRuntime"]
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "TMPDIR")
 _START_TIMEOUT_S = 60
-_STOP_TIMEOUT_S = 30
+_STOP_TIMEOUT_S = 60
 
 
 class VpsRuntime:

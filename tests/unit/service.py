@@ -1,10 +1,14 @@
 """A whole service on a real SQLite file and a clock that tests move: `async with open_service(tmp_path) as service`."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from adapters.sqlite.driver import SqliteDriver
@@ -151,12 +155,30 @@ def _text(response: Response) -> str:
 
 @contextlib.asynccontextmanager
 async def open_migrated(directory: Path) -> AsyncIterator[SqliteDriver]:
-    """The database `titen.db` in the directory, migrated as every runtime does it."""
+    """The database `titen.db` in the directory; a new one is a copy of one migrated as every runtime does it."""
+    path = directory / "titen.db"
+    if not path.exists():
+        path.write_bytes(_migrated_file())
+    driver = SqliteDriver(path)
+    try:
+        yield driver
+    finally:
+        await driver.close()
+
+
+@cache
+def _migrated_file() -> bytes:
+    """Made once, in a thread that has no event loop yet."""
+    with TemporaryDirectory() as directory, ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _migrate(Path(directory))).result()
+        return (Path(directory) / "titen.db").read_bytes()
+
+
+async def _migrate(directory: Path) -> None:
     driver = SqliteDriver(directory / "titen.db")
     try:
         files = sorted(MIGRATIONS.glob("*.sql"))
         await migrate(driver, [Migration(file.name, file.read_text(encoding="utf-8")) for file in files])
-        yield driver
     finally:
         await driver.close()
 

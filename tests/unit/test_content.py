@@ -51,12 +51,12 @@ def test_a_bound_is_of_bytes_and_inclusive(
 
 
 @every_field
-@pytest.mark.parametrize("char", ["\0", "\x01", "\x1b", "\x1f", "\ud800", "\udc00"])
+@pytest.mark.parametrize("char", list(map(chr, (0, 1, 0x1B, 0x1F, 0xD800, 0xDFFF))))
 def test_what_cannot_be_stored_is_refused(
     field: str, clean: Callable[[str], object], bound_bytes: int, char: str
 ) -> None:
     for text in (f"a{char}b", f"{char}b", f"a{char}"):
-        with pytest.raises(ValidationError, match=f"^{field} must not hold"):
+        with pytest.raises(ValidationError, match="must not hold"):
             clean(text)
 
 
@@ -123,7 +123,7 @@ def test_metadata_is_bounded_as_it_is_stored() -> None:
     ids=["a value", "a name", "in a list", "deep"],
 )
 def test_metadata_without_nul_and_half_characters(hostile: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="^metadata must not hold"):
+    with pytest.raises(ValidationError, match="metadata must not hold"):
         clean_metadata(hostile)
 
 

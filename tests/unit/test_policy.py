@@ -98,8 +98,10 @@ def test_no_key_is_stronger_than_its_maker(maker: Role, role: Role) -> None:
 
 @pytest.mark.parametrize(
     ("locked", "asked", "allowed"),
-    [(None, None, True), (None, "user_1", True), ("user_1", "user_1", True)]
-    + [("user_1", None, False), ("user_1", "user_2", False)],
+    [
+        *((None, None, True), (None, "user_1", True), ("user_1", "user_1", True)),
+        *(("user_1", None, False), ("user_1", "user_2", False)),
+    ],
 )
 def test_a_locked_key_makes_keys_with_its_own_lock_only(locked: str | None, asked: str | None, allowed: bool) -> None:
     expected: AbstractContextManager[object] = nullcontext() if allowed else pytest.raises(Forbidden, match="same")

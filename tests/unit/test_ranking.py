@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ def test_every_row_of_every_channel_comes_once_best_first(vector: list[int], tex
 @given(channels, channels)
 def test_ties_go_to_the_row_inserted_first(vector: list[int], text: list[int]) -> None:
     ranked = fuse(vector, text, [], {})
-    for one, other in zip(ranked, ranked[1:], strict=False):
+    for one, other in pairwise(ranked):
         if one.score.rrf_score == other.score.rrf_score:
             assert one.seq < other.seq
 
@@ -64,8 +65,8 @@ def test_the_names_of_the_rows_do_not_matter(vector: list[int], text: list[int],
     steps = random.Random(seed)
     renamed = {seq: seq * 1000 + steps.randrange(1000) for seq in {*vector, *text, *fresh}}
     before = fuse(vector, text, fresh, {})
-    vector, text, fresh = ([renamed[seq] for seq in channel] for channel in (vector, text, fresh))
-    after = fuse(vector, text, fresh, {})
+    new_vector, new_text, new_fresh = ([renamed[seq] for seq in channel] for channel in (vector, text, fresh))
+    after = fuse(new_vector, new_text, new_fresh, {})
     assert [(renamed[row.seq], row.score) for row in before] == [(row.seq, row.score) for row in after]
 
 
