@@ -82,10 +82,14 @@ def test_a_missing_claim_is_refused(claim: str) -> None:
         read(without(claim))
 
 
+NO_NAMES: list[Any] = [7, True, None, "", " ", ["a"], {}, "a\u0000b", "\ud800", "x" * 257]
 WRONG: dict[str, list[Any]] = {
-    **dict.fromkeys(("sub", "tenant", "subject"), [7, True, None, "", " ", ["a"], {}, "a\u0000b", "\ud800", "x" * 257]),
+    "sub": NO_NAMES,
+    "tenant": NO_NAMES,
+    "subject": NO_NAMES,
     "exp": ["soon", str(NOW_S + 60), None, True, [NOW_S + 60], {}, -1, 1e300, 10**30],
-    **dict.fromkeys(("iat", "nbf"), ["now", None, True, [], -1]),
+    "iat": ["now", None, True, [], -1],
+    "nbf": ["now", None, True, [], -1],
     "role": ["owner", "ADMIN", "", None, 7, ["admin"], {"admin": 1}],
     "aud": ["another-service", ["titen"]],
 }
