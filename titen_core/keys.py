@@ -37,8 +37,10 @@ class MintedKey:
 async def create_key(kernel: Kernel, principal: Principal, access: Access, request: KeyRequest) -> MintedKey:
     """Make a key no stronger than the caller's. Raises Forbidden, HumanRequired, QuotaExceeded, ValidationError."""
     may_mint(principal, request.kind, request.role, request.subject_id)
-    if len(await kernel.store.keys.list(access, limits.KEYS_PER_TENANT_COUNT)) >= limits.KEYS_PER_TENANT_COUNT:
-        raise QuotaExceeded(f"A tenant can hold {limits.KEYS_PER_TENANT_COUNT} keys.")
+    if await kernel.store.keys.in_use(access) >= limits.KEYS_PER_TENANT_COUNT:
+        raise QuotaExceeded(
+            f"A tenant can hold {limits.KEYS_PER_TENANT_COUNT} keys; revoke one that is no longer used."
+        )
     return await mint(kernel.store.keys, access.tenant_id, request, kernel.clock(), kernel.new_id())
 
 
@@ -70,14 +72,11 @@ async def create_tenant(keys: Keys, name: str, now_ms: int, tenant_id: str) -> T
 
 async def list_keys(kernel: Kernel, access: Access) -> list[ApiKey]:
     """The tenant's keys, without secrets; a subject-locked admin sees its subject's only."""
-    keys = await kernel.store.keys.list(access, limits.KEYS_PER_TENANT_COUNT)
-    return [key for key in keys if access.subject_id in {None, key.subject_id}]
+    return await kernel.store.keys.list(access, limits.KEYS_PER_TENANT_COUNT)
 
 
 async def revoke_key(kernel: Kernel, access: Access, key_id: str) -> ApiKey:
     """Revoke at once. Raises NotFound."""
-    if key_id not in {key.id for key in await list_keys(kernel, access)}:
-        raise _unknown()
     key = await kernel.store.keys.revoke(access, key_id, kernel.clock())
     if key is None:
         raise _unknown()

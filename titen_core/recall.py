@@ -66,10 +66,12 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     wanted = min(limit * limits.CHANNEL_CANDIDATES_FACTOR, limits.CHANNEL_CANDIDATES_MAX)
     question = _Question(access, scope, filters, query, kernel.clock(), wanted)
     meaning, words = await asyncio.gather(_by_meaning(kernel, question), _by_words(kernel, question))
+    by_meaning = meaning.state in {ChannelState.OK, ChannelState.PARTIAL}
+    text_hits = _past_the_gate(words) if by_meaning else words.hits
     fresh = similar_to(meaning.query, words.fresh)[:wanted] if meaning.query is not None else []
     similarity = {hit.seq: hit.similarity for hit in meaning.hits} | dict(fresh)
     ranked = fuse(
-        [hit.seq for hit in meaning.hits], [hit.seq for hit in words.hits], [seq for seq, _ in fresh], similarity
+        [hit.seq for hit in meaning.hits], [hit.seq for hit in text_hits], [seq for seq, _ in fresh], similarity
     )
     rows = await kernel.store.memories.hydrate(access, scope, filters, [row.seq for row in ranked], question.now_ms)
     current = {hit.seq for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))}
@@ -90,11 +92,16 @@ class _Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The text channel's part, and the fresh rows that came in the same round trip."""
+    """The text channel's part, and the fresh rows that came in the same round trip.
+
+    `least` is the weight the coverage gate asks for, `exact` the bits of the query's identifiers.
+    """
 
     state: ChannelState
     overlay: ChannelState
     hits: Sequence[TextHit] = ()
+    least: float = 0.0
+    exact: int = 0
     fresh: Sequence[tuple[int, str]] = ()
 
 
@@ -137,9 +144,7 @@ async def _by_words(kernel: Kernel, question: _Question) -> _Words:
         kernel.wake()
         alone = [] if fresh is None else await kernel.store.driver.query(fresh)
         return _Words(ChannelState.DEGRADED, overlay, fresh=overlay_rows(alone))
-    text_alone = kernel.semantics.gateway is None
-    hits = answer.hits if text_alone else _past_the_gate(answer, terms)
-    return _Words(ChannelState.OK, overlay, hits, overlay_rows(rows))
+    return _Words(ChannelState.OK, overlay, answer.hits, _least(answer), _exact(terms), overlay_rows(rows))
 
 
 async def _fresh_rows(kernel: Kernel, question: _Question) -> Statement | None:
@@ -150,15 +155,21 @@ async def _fresh_rows(kernel: Kernel, question: _Question) -> Statement | None:
     return overlay_statement(question.access, question.scope, question.filters, state.fingerprint, question.now_ms)
 
 
-def _past_the_gate(answer: TextAnswer, terms: Sequence[QueryTerm]) -> list[TextHit]:
+def _past_the_gate(words: _Words) -> list[TextHit]:
     """Hits that hold enough of the query to be worth a rank beside the vector channel's.
 
     A word or two of a sentence make a weak hit that would push down a strong semantic one. An
-    identifier counts whatever its share is.
+    identifier counts whatever its share is. Where no vector answers, there is nothing to push down.
     """
-    exact = sum(1 << bit for bit, term in enumerate(terms) if term.exact)
-    least = answer.total_weight * limits.COVERAGE_GATE
-    return [hit for hit in answer.hits if hit.weight >= least or hit.bits & exact]
+    return [hit for hit in words.hits if hit.weight >= words.least or hit.bits & words.exact]
+
+
+def _least(answer: TextAnswer) -> float:
+    return answer.total_weight * limits.COVERAGE_GATE
+
+
+def _exact(terms: Sequence[QueryTerm]) -> int:
+    return sum(1 << bit for bit, term in enumerate(terms) if term.exact)
 
 
 def _is_current(hit: VectorHit, row: Memory | None) -> bool:

@@ -5,6 +5,7 @@ mixed in, padded or cut: a mismatch turns the vector channel off and says so.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,6 +36,9 @@ class SemanticStatus(StrEnum):
     UNAVAILABLE = "unavailable"
     FINGERPRINT_MISMATCH = "FINGERPRINT_MISMATCH"
     DIMENSION_MISMATCH = "EMBEDDING_DIMENSION_MISMATCH"
+
+
+_MISMATCHES = frozenset((SemanticStatus.FINGERPRINT_MISMATCH, SemanticStatus.DIMENSION_MISMATCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Semantics:
         self._state: SemanticState | None = None
         self._seen_ms = 0
         self._probed_ms = 0
+        self._mismatched = False
 
     async def state(self, *, patience_ms: int = limits.PROBE_DEADLINE_MS) -> SemanticState:
         """The present state. Never raises for a model or index that fails: that is a state.
@@ -80,6 +85,7 @@ class Semantics:
         if state is None or self._is_stale(state):
             state = await self._look(patience_ms)
             self._state, self._seen_ms = state, self._clock()
+            self._mismatched = state.status in _MISMATCHES
         return state
 
     async def probe(self) -> SemanticState:
@@ -125,6 +131,7 @@ class Semantics:
             )
         try:
             async with asyncio.timeout(patience_ms / 1000):
+                await self._let_the_model_show_itself()
                 fingerprint = await self.gateway.fingerprint()
             wrong = await self._mismatch(fingerprint)
             if wrong is not None:
@@ -140,6 +147,13 @@ class Semantics:
         if description.dimensions not in {None, fingerprint.dimensions}:
             return _dimension_mismatch(fingerprint.dimensions, description.dimensions or 0, "the vector index has")
         return SemanticState(SemanticStatus.READY, "Recall is by meaning and by text.", fingerprint, index)
+
+    async def _let_the_model_show_itself(self) -> None:
+        """After a mismatch, have one text embedded: a gateway that meets other vectors than it knew looks again."""
+        if self.gateway is None or not self._mismatched:
+            return
+        with contextlib.suppress(ModelError):
+            await self.embed([_SENTINEL], purpose="query", deadline_ms=limits.PROBE_DEADLINE_MS)
 
     async def _mismatch(self, fingerprint: Fingerprint) -> SemanticState | None:
         if self.expected_dimensions not in {None, fingerprint.dimensions}:

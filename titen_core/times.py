@@ -20,13 +20,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SPAN_MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
-def parse_time(field: str, value: object) -> int:
+def parse_time(field: str, value: object, *, as_text: bool = False) -> int:
     """Milliseconds since the epoch, UTC. Raises ValidationError naming `field`.
 
     A time without an offset is refused: the host's time zone must never decide. Digits below a
-    millisecond are cut.
+    millisecond are cut. `as_text`: an integer may come as digits, as it must in a query string.
     """
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
+    if as_text and isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise _unreadable(field)

@@ -1,5 +1,6 @@
 """The listening socket and the server on it."""
 
+import asyncio
 import contextlib
 import errno
 import signal
@@ -16,6 +17,7 @@ __all__ = ["Server", "listen", "url_of"]
 
 KEEP_ALIVE_S = 30
 GRACE_S = 30
+TELL_AGAIN_S = 0.1
 BACKLOG = 1024
 
 
@@ -73,6 +75,20 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started and not self.should_exit:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, which tells its connections once; one accepted in that instant would hold the end up."""
+        telling = asyncio.create_task(self._keep_telling())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            telling.cancel()
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_AGAIN_S)
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

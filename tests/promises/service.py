@@ -298,13 +298,15 @@ class Service:
 
 
 def embedded_by(embedder: EmbeddingServer | None) -> dict[str, str]:
-    """The settings that use this embedder."""
+    """The settings that use this embedder, with patience for a machine that is busy with other tests."""
     if embedder is None:
         return {"TITEN_EMBED": "off"}
     return {
         "TITEN_EMBED": "endpoint",
         "TITEN_EMBED_BASE_URL": embedder.base_url,
         "TITEN_EMBED_MODEL": embedder.model,
+        "TITEN_EMBED_WRITE_DEADLINE_MS": "30000",
+        "TITEN_EMBED_READ_DEADLINE_MS": "30000",
     }
 
 

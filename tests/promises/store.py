@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,9 @@ def half_memories(database: Path, *, drained: bool = False) -> list[tuple[Any, .
     """
     found = rows(database, _HALF)
     with connected(database) as connection:
-        for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'vec_%_floats'"):
-            found += connection.execute(_HALF_INDEXED.format(stem=table.removesuffix("_floats"))).fetchall()
+        for (fingerprint,) in connection.execute("SELECT value FROM titen_meta WHERE key = 'fingerprint'"):
+            stem = "vec_" + hashlib.sha256(fingerprint.encode()).hexdigest()[:12]
+            found += connection.execute(_HALF_INDEXED.format(stem=stem)).fetchall()
         if drained:
             found += connection.execute("SELECT 'waits in the outbox', seq FROM vector_outbox").fetchall()
     return found

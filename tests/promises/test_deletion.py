@@ -35,6 +35,10 @@ def ways_to_see(api: Api, reader: Api, memory_id: str) -> list[str]:
     return [way for way, shown in seen.items() if shown]
 
 
+def until_asked(embedder: EmbeddingServer, content: str) -> None:
+    until(lambda: any(content in request.inputs for request in embedder.requests), "the drain asked for a vector")
+
+
 WAYS_COUNT = 5 + 4 + 4 * 4  # all of them but "expiring", which looks a year ahead
 
 
@@ -43,7 +47,7 @@ def test_a_deleted_memory_is_gone_by_every_way_at_once_and_after_a_restart(tmp_p
         service.start()
         reader_key = service.new_key(role="reader").key
         made = service.api.sending(Idempotency_Key="first").remember(**MEMORY).expect(201).data
-        assert made["semantic_ready"] is True
+        service.api.drain()
 
         def seen() -> list[str]:
             return ways_to_see(service.api, service.as_key(reader_key), made["id"])
@@ -88,6 +92,7 @@ def test_a_vector_row_written_after_the_deletion_is_not_shown(tmp_path: Path) ->
         service.start()
         reader_key = service.new_key(role="reader").key
         made = service.api.sending(Idempotency_Key="first").remember(**MEMORY).expect(201).data
+        service.api.drain()
         with connected(service.database) as connection:
             found = connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'vec_%' AND type = 'table'")
             tables = [name for (name,) in found if name.endswith(("_floats", "_codes"))]
@@ -161,6 +166,7 @@ def test_a_purge_leaves_no_trace(by: str, deleted_before: bool, beside_a_server:
         others = [service.api.stored(subject_id=f"o{n}", content=f"Tetap {n} di pasar")["id"] for n in range(20)]
         api = service.new_tenant(MARKERS["tag"]) if by == "tenant" else service.api
         memory = remembered_everywhere(api)
+        api.drain()
         tenant_id = api.call("GET", "/v1/principal").data["tenant_id"]
         if by == "subject":
             service.new_key("--subject", MARKERS["subject"], kind="service")
@@ -201,10 +207,7 @@ def test_a_purge_beside_a_drain_that_waits_for_the_embedder_leaves_no_trace(tmp_
         embedder.forget_requests()
         embedder.clear()
         embedder.fail("delay", ms=5000)
-        until(
-            lambda: any(memory["content"] in request.inputs for request in embedder.requests),
-            "the drain asked for a vector",
-        )
+        until_asked(embedder, memory["content"])
         certificate = service.titen("purge", "--memory", memory["id"], "--no-export", "--yes")
         assert certificate["clean"] is True, certificate
         embedder.clear()

@@ -41,10 +41,8 @@ def test_both_processes_changing_one_memory_make_one_line_of_versions(tmp_path: 
         memory = apis[0].stored(subject_id="s", content="0")
 
         def change(number: int) -> int:
-            version: int = (
-                apis[number % 2].patch(memory["id"], metadata={f"n{number}": number}).expect(200).data["version"]
-            )
-            return version
+            changed = apis[number % 2].patch(memory["id"], metadata={f"n{number}": number})
+            return int(changed.expect(200).data["version"])
 
         versions = at_once(change, range(40), 8)
         assert sorted(versions) == list(range(2, 42))

@@ -297,9 +297,7 @@ def _stem(word: str) -> str:
 
 def _signs(feature: str, size: int) -> list[int]:
     """A random but repeatable direction; two features are nearly at right angles."""
-    bits = int.from_bytes(
-        hashlib.shake_256(feature.encode("utf-8", "replace")).digest((size + 7) // 8), "big"
-    )
+    bits = int.from_bytes(hashlib.shake_256(feature.encode("utf-8", "replace")).digest((size + 7) // 8), "big")
     return [1 if bits >> place & 1 else -1 for place in range(size)]
 
 

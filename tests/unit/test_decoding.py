@@ -174,7 +174,7 @@ def test_forms_of_if_match(header: str | None, version: int | None) -> None:
     assert expected_version(asked, None) == version
 
 
-@pytest.mark.parametrize("header", ["", "abc", "3.0", "-1", '"3", "4"', "١", "1" * 16, "W/", '""', "0x3", "3 4"])
+@pytest.mark.parametrize("header", ["", "abc", "3.0", "-1", '"3", "4"', "١", "1" * 17, "W/", '""', "0x3", "3 4"])
 def test_other_forms_of_if_match_are_refused(header: str) -> None:
     with pytest.raises(ValidationError, match="If-Match"):
         expected_version(request(if_match=header), None)

@@ -99,6 +99,19 @@ def test_without_an_embedder_there_is_no_gate(tmp_path: Path) -> None:
     run(tmp_path, case)
 
 
+def test_while_the_embedder_is_down_there_is_no_gate_either(tmp_path: Path) -> None:
+    model = WordModel()
+
+    async def case(service: Service, access: Access) -> None:
+        await store(service, access, "a note on budgets", *FILLER)
+        query = "quarterly zebra umbrella xylophone kangaroo violin budgets"
+        model.refuses = lambda text: ModelUnavailable("down")
+        found = await ask(service, access, query)
+        assert (contents(found), found.channels.vector) == (["a note on budgets"], "degraded")
+
+    run(tmp_path, case, model)
+
+
 def test_limit_is_the_most_that_comes_back(tmp_path: Path) -> None:
     async def case(service: Service, access: Access) -> None:
         await store(service, access, *FILLER)

@@ -34,7 +34,12 @@ SPELLINGS = (
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_one_moment_spelled_many_ways(spelling: str | int) -> None:
-    assert parse_time("expires_at", spelling) == MOMENT_MS
+    assert parse_time("expires_at", spelling, as_text=True) == MOMENT_MS
+
+
+def test_digits_are_a_time_only_where_everything_is_text() -> None:
+    with pytest.raises(ValidationError, match="expires_at"):
+        parse_time("expires_at", str(MOMENT_MS))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_the_hosts_time_zone_changes_nothing(zone: str) -> None:
     script = f"""
 import time; time.tzset()
 from titen_core.times import parse_time
-assert {{parse_time("t", text) for text in {SPELLINGS!r}}} == {{{MOMENT_MS}}}
+assert {{parse_time("t", text, as_text=True) for text in {SPELLINGS!r}}} == {{{MOMENT_MS}}}
 """
     subprocess.run(
         [sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], env={**os.environ, "TZ": zone}

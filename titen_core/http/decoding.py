@@ -10,12 +10,14 @@ from titen_core import limits
 from titen_core.content import refusal
 from titen_core.errors import UnsupportedMediaType, ValidationError
 from titen_core.http.messages import Request
+from titen_core.http.schemas import AS_TEXT
 
 __all__ = ["decode_body", "decode_query", "expected_version", "require_media_type"]
 
 M = TypeVar("M", bound=pydantic.BaseModel)
 
 _ERRORS_SHOWN = 5
+_VERSION_DIGITS = 16
 
 
 def decode_body(request: Request, model: type[M], *, optional: bool = False) -> M:
@@ -40,7 +42,7 @@ def decode_query(request: Request, model: type[M]) -> M:
             raise refusal(name, "must be given once")
         else:
             found[name] = values[0]
-    return _validated(model, found)
+    return _validated(model, found, as_text=True)
 
 
 def require_media_type(request: Request, expected: str) -> None:
@@ -57,7 +59,7 @@ def expected_version(request: Request, named: int | None) -> int | None:
     if header is None or header.strip() == "*":
         return named
     digits = header.strip().removeprefix("W/").strip('"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _VERSION_DIGITS):
         raise refusal("If-Match", "must be a version such as 3")
     if named is not None and named != int(digits):
         raise refusal("expected_version", "differs from If-Match; send one of them")
@@ -115,11 +117,11 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _validated(model: type[M], value: Any) -> M:
+def _validated(model: type[M], value: Any, *, as_text: bool = False) -> M:
     if not isinstance(value, Mapping):
         raise ValidationError("The body must be a JSON object.")
     try:
-        return model.model_validate(value)
+        return model.model_validate(value, context={AS_TEXT: as_text})
     except pydantic.ValidationError as failure:
         raise _readable(failure) from None
 

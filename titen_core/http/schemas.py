@@ -7,7 +7,7 @@ characters that cannot be stored are checked by `titen_core.content` when a mode
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from titen_core import limits
 from titen_core.content import clean_content, clean_metadata, clean_name, clean_tags, refusal
@@ -98,8 +98,10 @@ Text = Annotated[
     ),
 ]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=16)]
+# Not JsonValue: it recurses, and pydantic-core gives up at 50 levels in a Worker, at 255 elsewhere. What is
+# here came out of a JSON parser that counts to JSON_DEPTH.
 Metadata = Annotated[
-    dict[str, JsonValue],
+    dict[str, Any],
     WithJsonSchema(
         {
             "type": "object",
@@ -109,6 +111,9 @@ Metadata = Annotated[
     ),
 ]
 
+
+AS_TEXT = "as_text"
+"""Validation context: values come from a query string, where an integer is written in digits."""
 
 _TIME_SCHEMA = WithJsonSchema(
     {
@@ -121,8 +126,15 @@ _TIME_SCHEMA = WithJsonSchema(
 )
 
 
+def _read_time(field: str) -> BeforeValidator:
+    def moment(value: object, info: ValidationInfo) -> int:
+        return parse_time(field, value, as_text=bool(info.context and info.context.get(AS_TEXT)))
+
+    return BeforeValidator(moment)
+
+
 def _time(field: str) -> Any:
-    return Annotated[int, BeforeValidator(lambda value: parse_time(field, value)), _TIME_SCHEMA]
+    return Annotated[int, _read_time(field), _TIME_SCHEMA]
 
 
 def lenient(enum: type[T]) -> Any:
@@ -130,7 +142,7 @@ def lenient(enum: type[T]) -> Any:
     return Annotated[enum, Field(strict=False)]
 
 
-ExpiryTime = Annotated[int, BeforeValidator(lambda value: parse_time("expires_at", value)), _TIME_SCHEMA]
+ExpiryTime = Annotated[int, _read_time("expires_at"), _TIME_SCHEMA]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -539,7 +551,7 @@ class ReadyCheckOut(Output):
 
 class ReadyDetailOut(ReadyCheckOut):
     detail: Annotated[
-        dict[str, JsonValue],
+        dict[str, Any],
         WithJsonSchema({"type": "object", "additionalProperties": {"description": "a number, text or null"}}),
     ]
 

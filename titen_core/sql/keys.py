@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from titen_core.models import Access, ApiKey, Principal, PrincipalKind, Role, Tenant
 from titen_core.protocols import Row, SqlDriver, Statement
+from titen_core.sql.fragments import Fragment, all_of
 from titen_core.sql.rows import integer, optional_integer, optional_text, text
 
 __all__ = ["KeyRecord", "Keys"]
@@ -75,21 +76,41 @@ class Keys:
         return bool((await self.driver.batch(statements))[-1])
 
     async def list(self, access: Access, limit: int) -> list[ApiKey]:
-        """The tenant's keys, oldest first, revoked ones included, without secrets."""
-        return [_api_key(row) for row in await self.driver.query(Statement(_LIST, (access.tenant_id, limit)))]
+        """Keys the access may see, those in use first, oldest first, without secrets."""
+        where = _reachable(access)
+        sql = f"{_SHOWN} WHERE {where.sql} ORDER BY k.revoked_at IS NOT NULL, k.created_at, k.id LIMIT ?"
+        return [_api_key(row) for row in await self.driver.query(Statement(sql, (*where.params, limit)))]
+
+    async def in_use(self, access: Access) -> int:
+        """How many keys of the tenant are not revoked."""
+        rows = await self.driver.query(
+            Statement(
+                "SELECT count(*) AS keys FROM api_keys WHERE tenant_id = ? AND revoked_at IS NULL", (access.tenant_id,)
+            )
+        )
+        return integer(rows[0]["keys"])
 
     async def revoke(self, access: Access, key_id: str, now_ms: int) -> ApiKey | None:
-        """Revoke at once; None if the tenant has no such key. Idempotent: the first time stays."""
+        """Revoke at once; None if the access reaches no such key. Idempotent: the first time stays."""
+        where = all_of((_reachable(access), Fragment("k.id = ?", (key_id,))))
         _, rows = await self.driver.batch(
             [
                 Statement(
-                    "UPDATE api_keys SET revoked_at = ifnull(revoked_at, ?) WHERE tenant_id = ? AND id = ?",
-                    (now_ms, access.tenant_id, key_id),
+                    f"UPDATE api_keys AS k SET revoked_at = ifnull(k.revoked_at, ?) WHERE {where.sql}",
+                    (now_ms, *where.params),
                 ),
-                Statement(_ONE, (access.tenant_id, key_id)),
+                Statement(f"{_SHOWN} WHERE {where.sql}", where.params),
             ]
         )
         return _api_key(rows[0]) if rows else None
+
+
+def _reachable(access: Access) -> Fragment:
+    """Keys of the caller's tenant; with a key locked to a subject, only those locked to the same."""
+    tenant = Fragment("k.tenant_id = ?", (access.tenant_id,))
+    if access.subject_id is None:
+        return tenant
+    return all_of((tenant, Fragment("k.subject_id = ?", (access.subject_id,))))
 
 
 _FIND = """
@@ -105,8 +126,6 @@ _SHOWN = """
 SELECT k.id, p.name AS principal, p.kind, k.role, k.subject_id, k.label, k.created_at, k.expires_at, k.revoked_at
 FROM api_keys AS k JOIN principals AS p ON p.id = k.principal_id AND p.tenant_id = k.tenant_id
 """
-_LIST = f"{_SHOWN} WHERE k.tenant_id = ? ORDER BY k.created_at, k.id LIMIT ?"
-_ONE = f"{_SHOWN} WHERE k.tenant_id = ? AND k.id = ?"
 
 
 def _tenant(row: Row) -> Tenant:

@@ -18,7 +18,7 @@ def parse_moment(text: str, now_ms: int) -> int:
     """
     if text[-1:] in {"h", "d", "w"} and text[:-1].isdigit():
         return now_ms + parse_span("time", text)
-    return parse_time("time", text)
+    return parse_time("time", text, as_text=True)
 
 
 def shown(moment_ms: int | None) -> str:
