@@ -70,12 +70,12 @@ def clean_label(field: str, text: str) -> str:
     return text.strip()
 
 
-def clean_query(text: str) -> str:
-    """A search query: 1 byte to 8 KiB, not blank. Raises ValidationError."""
-    _refuse_unstorable("query", text, _ALLOWED_CONTROLS)
+def clean_query(text: str, field: str = "query") -> str:
+    """A search query: 1 byte to 8 KiB, not blank. Raises ValidationError naming `field`."""
+    _refuse_unstorable(field, text, _ALLOWED_CONTROLS)
     if not text.strip():
-        raise refusal("query", "must hold at least one character that is not white space")
-    _refuse_longer("query", text, limits.QUERY_BYTES)
+        raise refusal(field, "must hold at least one character that is not white space")
+    _refuse_longer(field, text, limits.QUERY_BYTES)
     return text
 
 

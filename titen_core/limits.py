@@ -53,6 +53,13 @@ POSTING_BUDGET_SHARE = 5  # ... or a fifth of the tenant's rows
 OVERLAY_ROWS = 64
 OVERLAY_WINDOW_MS = 5 * 60 * 1000
 
+# The digest.
+DIGEST_TOKENS_MIN = 64
+DIGEST_TOKENS_MAX = 32_000
+DIGEST_TOKENS_DEFAULT = 2_000
+DIGEST_BLOCK_TOKENS_MIN = 12  # the shortest block there can be; so many rows at most fit a budget ...
+DIGEST_CRITICAL_ROWS = 4_000  # ... but the critical ones are read past it, up to this number
+
 # Embedding and the outbox.
 EMBED_WRITE_DEADLINE_MS = 2_000
 EMBED_READ_DEADLINE_MS = 1_000
@@ -85,3 +92,10 @@ SQL_VALUE_BYTES = 2_000_000
 KEY_SECRET_BYTES = 32
 LABEL_BYTES = 128
 KEYS_PER_TENANT_COUNT = 1_000
+
+# Sign-in tokens of humans; JWT times are seconds.
+JWT_SECRET_BYTES = 32
+JWT_CHARS = 4_096
+JWT_LIFETIME_MAX_S = 24 * 60 * 60
+JWT_LIFETIME_DEFAULT_S = 8 * 60 * 60
+JWT_CLOCK_SKEW_S = 30

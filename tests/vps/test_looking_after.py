@@ -198,7 +198,7 @@ def test_reindex_moves_the_store_to_another_model(store: Store) -> None:
     assert "reindex again" in gone.err
 
 
-GROUPS = {"tenant": ("create", "list"), "key": ("create", "list", "revoke")}
+GROUPS = {"tenant": ("create", "list"), "key": ("create", "list", "revoke"), "token": ("create",)}
 
 
 @pytest.mark.parametrize(
