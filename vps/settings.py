@@ -190,7 +190,7 @@ def _parsed(name: str, rule: _Rule, text: str, origin: str) -> Any:
     try:
         return rule.parse(text)
     except ValueError:
-        spoken = origin if origin.startswith("--") else PREFIX + name.upper()
+        spoken = {"environment": PREFIX + name.upper(), "file": f"{name} in the settings file"}.get(origin, origin)
         raise Fault(f"{spoken} must be {rule.allowed}.", EXIT_USAGE) from None
 
 

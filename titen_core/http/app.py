@@ -20,6 +20,7 @@ from titen_core.errors import (
     PayloadTooLarge,
     SqlBusy,
     SqlCorrupt,
+    SqlError,
     SqlFull,
     SqlMissing,
     StorageFull,
@@ -121,7 +122,7 @@ class App:
         return _bare(answer) if matched.route.bare else _envelope(answer, exchange)
 
     async def _caller(self, request: Request, action: Action) -> Principal | None:
-        """Who is calling. Open routes look at a key too, but do without one."""
+        """Who is calling. Open routes look at a key too, but do without one, and without a store to look it up in."""
         authorization = request.headers.get("authorization")
         if action is Action.NONE:
             return await self._optional_caller(authorization)
@@ -132,7 +133,7 @@ class App:
             return None
         try:
             return await self._authenticated(authorization)
-        except (Unauthenticated, SqlMissing):
+        except (Unauthenticated, SqlError):
             return None
 
     async def _authenticated(self, authorization: str | None) -> Principal:
