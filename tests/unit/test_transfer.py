@@ -135,9 +135,7 @@ def test_metadata_nested_deeper_than_an_export_may_hold_is_a_line_error(tmp_path
     async def case() -> None:
         async with open_kernel(tmp_path) as kernel:
             access = await make_access(kernel)
-            (report,) = await import_all(
-                kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1)))
-            )
+            (report,) = await import_all(kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1))))
             assert report.imported == 0
             assert report.errors[0].message == "metadata nests deeper than 63 levels."
 
@@ -161,6 +159,38 @@ def test_a_memory_with_a_history_too_long_for_a_line_moves_with_the_latest_of_it
             assert await export_all(kernel, there) == exported
             (again,) = await import_all(kernel, here, exported)
             assert (again.unchanged, again.errors) == (1, ())
+
+    run(case())
+
+
+def test_a_body_of_bad_lines_is_read_in_bounded_parts(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            bad = b"\n 1\r\n" * (limits.IMPORT_LINES_COUNT + 1)
+            first, second = await import_all(kernel, access, bad + lines(a_record()))
+            assert (first.failed, first.next_line) == (limits.IMPORT_LINES_COUNT, 2 * limits.IMPORT_LINES_COUNT + 2)
+            assert (second.failed, second.imported, second.next_line) == (1, 1, None)
+
+    run(case())
+
+
+def test_others_have_their_turn_between_the_lines_of_an_import(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            beside = asyncio.create_task(other())
+            await import_lines(kernel, access, b"1\n" * 500)
+            beside.cancel()
+            assert turns >= 499
 
     run(case())
 
