@@ -36,6 +36,7 @@ EXPORT_PAGE_EVENTS = 1_000  # a page ends with the record that passes it
 IMPORT_STEP_RECORDS = 100
 IMPORT_STEP_BYTES = 1_000_000
 IMPORT_STEPS_COUNT = 5  # a call stops after so many and says where to go on: D1 takes 50 queries a request
+IMPORT_LINES_COUNT = 1_000  # ... or after so many lines, good or bad
 IMPORT_ERRORS_REPORTED = 100
 PURGE_STEP_ROWS = 100
 EXPIRING_WITHIN_MAX_MS = 366 * 24 * 60 * 60 * 1000

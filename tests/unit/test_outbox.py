@@ -407,3 +407,16 @@ def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, written: boo
 
         asyncio.run(_a_day(directory, failing))
         asyncio.run(resumed(directory))
+
+
+def test_work_written_by_a_clock_that_was_ahead_is_not_left_for_a_year(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        service.clock.forward(365 * 86_400_000)
+        [memory_id] = await store(service, access, "red")
+        service.clock.forward(-365 * 86_400_000)
+        mood.error = None
+        service.kernel.semantics.forget()
+        assert await drain_all(service.kernel) == 1
+        assert await status(service, access, memory_id) == "ready"
+
+    run(tmp_path, case)

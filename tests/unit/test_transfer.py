@@ -198,6 +198,38 @@ def test_a_memory_with_a_history_too_long_for_a_line_moves_with_the_latest_of_it
     run(case())
 
 
+def test_a_body_of_bad_lines_is_read_in_bounded_parts(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            bad = b"\n 1\r\n" * (limits.IMPORT_LINES_COUNT + 1)
+            first, second = await import_all(kernel, access, bad + lines(a_record()))
+            assert (first.failed, first.next_line) == (limits.IMPORT_LINES_COUNT, 2 * limits.IMPORT_LINES_COUNT + 2)
+            assert (second.failed, second.imported, second.next_line) == (1, 1, None)
+
+    run(case())
+
+
+def test_others_have_their_turn_between_the_lines_of_an_import(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            beside = asyncio.create_task(other())
+            await import_lines(kernel, access, b"1\n" * 500)
+            beside.cancel()
+            assert turns >= 499
+
+    run(case())
+
+
 def nested(depth: int) -> dict[str, Any]:
     value: Any = {}
     for _ in range(depth - 1):

@@ -97,7 +97,9 @@ Text = Annotated[
         }
     ),
 ]
-Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=16)]
+Tags = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=limits.TAGS_COUNT)
+]
 # Not JsonValue: it recurses, and pydantic-core gives up at 50 levels in a Worker, at 255 elsewhere. What is
 # here came out of a JSON parser that counts to JSON_DEPTH.
 Metadata = Annotated[
@@ -612,7 +614,8 @@ class ErrorAnswer(Output):
 
 def clean_filter_tags(tags: list[str]) -> tuple[str, ...]:
     """Tags of a filter: not limited to 16, otherwise as on a memory."""
-    return tuple(tag for start in range(0, len(tags), 16) for tag in clean_tags(tags[start : start + 16]))
+    step = limits.TAGS_COUNT
+    return tuple(tag for start in range(0, len(tags), step) for tag in clean_tags(tags[start : start + step]))
 
 
 def clean_patch(metadata: dict[str, Any]) -> dict[str, Any]:

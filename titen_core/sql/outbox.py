@@ -61,8 +61,9 @@ class Outbox:
         """
         ours = still_the_model(fingerprint)
         until_ms = now_ms + limits.OUTBOX_LEASE_MS
-        _, found = await self.driver.batch(
+        _, _, found = await self.driver.batch(
             [
+                Statement(_CLOCK_WENT_BACK, (now_ms, now_ms + limits.OUTBOX_BACKOFF_MAX_MS)),
                 Statement(_CLAIM.format(ours=ours.sql), (lease, until_ms, now_ms, now_ms, *ours.params, limit)),
                 Statement(_WORK, (str(fingerprint), lease)),
             ]
@@ -194,6 +195,12 @@ class Outbox:
         )
         return optional_integer(rows[0]["due"])
 
+
+_CLOCK_WENT_BACK = """
+UPDATE vector_outbox SET next_attempt_at = ?, lease = NULL, lease_until = NULL
+WHERE failed = 0 AND next_attempt_at > ? /* every tenant_id */
+"""
+"""No wait is longer than OUTBOX_BACKOFF_MAX_MS: a later time was written by a clock that has gone back since."""
 
 _CLAIM = """
 UPDATE vector_outbox SET lease = ?, lease_until = ?

@@ -22,8 +22,8 @@ async def export_page(kernel: Kernel, access: Access, *, after: str | None, limi
     """Up to `limit` records in order of (created_at, id), then one summary line.
 
     Expired memories are included, deleted ones only if `deleted`. A history too long for a line of an
-    import begins later. A page ends early once it holds EXPORT_PAGE_EVENTS. The summary's `next` is
-    the `after` of the next page, or null at the end.
+    import begins later. A page ends early once it holds EXPORT_PAGE_EVENTS. The summary's `next` is the
+    `after` of the next page, or null at the end.
 
     Raises ValidationError for `limit` out of 1..EXPORT_LIMIT_MAX and for a foreign or mangled `after`.
     """

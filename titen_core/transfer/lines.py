@@ -1,6 +1,7 @@
 """The lines of an import body, and the summaries that prove its pages whole."""
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -30,9 +31,9 @@ class Line:
 
 
 def read_lines(body: bytes) -> Iterator[Line]:
-    """The lines of a body that hold something, whatever ends them."""
-    for number, data in enumerate(body.split(b"\n"), 1):
-        stripped = data.removeprefix(_BOM).strip(b" \t\r")
+    """The lines of a body that hold something, whatever ends them, one at a time: a body may have millions."""
+    for number, data in enumerate(io.BytesIO(body), 1):
+        stripped = data.removeprefix(_BOM).strip(b" \t\r\n")
         if stripped:
             yield Line(number, stripped)
 
