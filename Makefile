@@ -12,18 +12,20 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTHON_READY = $(VENV)/.python-ready
 APP_READY = $(VENV)/.app-ready
 DEV_READY = $(VENV)/.dev-ready
+HARNESS = tests/runtimes/cloudflare/harness
+WORKER_READY = python_modules/.ready
 
-.PHONY: help setup run test lint format clean
+.PHONY: help setup run test lint format clean worker-vendor worker-stage worker-size worker-dev
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV_READY) ## install Titen and the development tools into .venv
 
 run: $(APP_READY) ## start Titen on http://127.0.0.1:PORT with the store in DB
 	@exec $(BIN)/titen up --db "$(DB)" --host 127.0.0.1 --port "$(PORT)"
 
-test: lint ## lint, then run every test (PYTEST_ARGS goes to pytest)
+test: lint $(WORKER_READY) ## lint, then run every test (PYTEST_ARGS goes to pytest)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(DEV_READY) ## check style, types and the layers
@@ -36,8 +38,19 @@ format: $(DEV_READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+worker-vendor: $(WORKER_READY) ## fetch what the Worker is made of: Pyodide wheels, and workerd for its tests
+
+worker-stage: $(PYTHON_READY) ## copy what the Worker ships into build/worker
+	$(BIN)/python worker/stage.py
+
+worker-size: worker-vendor worker-stage ## what a deployment would upload, in KiB; fails over the limit
+	@$(BIN)/python -m worker.size
+
+worker-dev: $(APP_READY) $(WORKER_READY) ## serve the Worker in workerd with real D1, offline, and print a first key
+	$(BIN)/python -m tests.runtimes.cloudflare
+
 clean: ## remove .venv, caches and builds; never a store
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info python_modules $(HARNESS)/node_modules
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
 
 # Stamps: each is newer than what it was made from, so a second call has nothing to do.
@@ -49,6 +62,11 @@ $(APP_READY): $(PYTHON_READY) pyproject.toml
 	$(PIP) install --editable '.[vps,local]'
 	@touch $@
 
+$(WORKER_READY): $(PYTHON_READY) worker/vendor.py $(HARNESS)/package-lock.json
+	$(BIN)/python worker/vendor.py
+	npm ci --prefix $(HARNESS) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 # Each candidate is run, not just looked up: a pyenv shim exists for versions that do not.
 $(PYTHON_READY):
 	@bare=; \
@@ -58,7 +76,7 @@ $(PYTHON_READY):
 	    { bare="$${bare:-$$python}"; continue; }; \
 	  echo "Creating $(VENV) with $$("$$python" --version) ($$python)"; \
 	  "$$python" -m venv --clear $(VENV) || exit 1; \
-	  $(PIP) install --quiet --upgrade 'pip>=25.1' || exit 1; \
+	  $(PIP) install --quiet --upgrade 'pip>=26' || exit 1; \
 	  touch $@; \
 	  exit 0; \
 	done; \

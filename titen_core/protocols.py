@@ -167,6 +167,13 @@ class RemoteIndex(VectorIndex, Protocol):
         """Write vectors; visible once `describe().processed_through_ms` passes. Raises `IndexUnavailable`."""
         ...
 
+    async def shown(self, ids: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Which of these (seq, content_version) it shows now, whatever `describe` says. Raises `IndexUnavailable`.
+
+        For an index at rest: `processed_through_ms` may stand still at its last write.
+        """
+        ...
+
     async def delete(self, ids: Sequence[tuple[int, int]]) -> None:
         """Remove vectors by (seq, content_version). Unknown ones are ignored. Raises `IndexUnavailable`."""
         ...

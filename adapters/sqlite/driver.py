@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import apsw
 
-from adapters.sqlite.bounds import check_statement
+from adapters.bounds import check_statement
 from adapters.sqlite.connection import connection_errno, create_file, open_connection
 from adapters.sqlite.failures import sql_error
 from titen_core.errors import SqlBusy, SqlError

@@ -1,18 +1,23 @@
 """Fixtures of the contract suite: one runtime a session, one client a caller, fresh names a test."""
 
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
 
 import httpx
 import pytest
 
 from tests.contract.client import Api, Ledger
 from tests.runtimes.base import Embedder, PrincipalKind, Role, Runtime, Tenant
+from tests.runtimes.cloudflare import CloudflareRuntime
 from tests.runtimes.live import LiveRuntime
 from tests.runtimes.vps import VpsRuntime
 
-NOT_BUILT_YET = "the Worker runtime is not built yet"
+RUNTIMES: dict[str, Callable[[Path, Mapping[str, str]], Runtime]] = {
+    "vps": VpsRuntime,
+    "cloudflare": CloudflareRuntime,
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -20,12 +25,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("runtime_name", _chosen_runtimes(metafunc.config), scope="session")
 
 
-def _chosen_runtimes(config: pytest.Config) -> list[Any]:
+def _chosen_runtimes(config: pytest.Config) -> list[str]:
     if config.getoption("--base-url"):
         return ["live"]
-    cloudflare = pytest.param("cloudflare", marks=pytest.mark.skip(reason=NOT_BUILT_YET))
-    every: list[Any] = ["vps", cloudflare]
-    return {"vps": every[:1], "cloudflare": every[1:], "all": every}[config.getoption("--runtime")]
+    chosen: str = config.getoption("--runtime")
+    return list(RUNTIMES) if chosen == "all" else [chosen]
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +48,7 @@ def runtime(
 
 def start_runtime(name: str, tmp_path_factory: pytest.TempPathFactory, **settings: str) -> Runtime:
     """A new runtime of its own, for tests that break it; the caller closes it."""
-    return {"vps": VpsRuntime}[name](tmp_path_factory.mktemp(name), settings)
+    return RUNTIMES[name](tmp_path_factory.mktemp(name), settings)
 
 
 @pytest.fixture(scope="session")

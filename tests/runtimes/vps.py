@@ -15,6 +15,7 @@ import apsw
 
 from tests.runtimes.base import Embedder, Key, Tenant
 from tests.runtimes.embedding_server import EmbeddingServer
+from tests.runtimes.ports import free_port
 
 __all__ = ["VpsRuntime"]
 
@@ -34,7 +35,7 @@ class VpsRuntime:
         self._embedder = EmbeddingServer().start()
         self._database = directory / "titen.db"
         self._log = directory / "service.log"
-        self._port = _free_port()
+        self._port = free_port()
         self._environment: dict[str, str] = {
             **{name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             "TITEN_EMBED": "endpoint",
@@ -143,13 +144,6 @@ class VpsRuntime:
             process.kill()
             process.wait()
             raise
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -7,7 +7,7 @@ characters that cannot be stored are checked by `titen_core.content` when a mode
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationInfo, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from titen_core import limits
 from titen_core.content import clean_content, clean_metadata, clean_name, clean_tags, refusal
@@ -91,8 +91,10 @@ Text = Annotated[
     ),
 ]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=16)]
+# Not JsonValue: it recurses, and pydantic-core gives up at 50 levels in a Worker, at 255 elsewhere. What is
+# here came out of a JSON parser that counts to JSON_DEPTH.
 Metadata = Annotated[
-    dict[str, JsonValue],
+    dict[str, Any],
     WithJsonSchema(
         {
             "type": "object",
@@ -527,7 +529,7 @@ class ReadyCheckOut(Output):
 
 class ReadyDetailOut(ReadyCheckOut):
     detail: Annotated[
-        dict[str, JsonValue],
+        dict[str, Any],
         WithJsonSchema({"type": "object", "additionalProperties": {"description": "a number, text or null"}}),
     ]
 

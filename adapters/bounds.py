@@ -1,7 +1,7 @@
-"""D1's limits, checked before a statement reaches SQLite, so that a fault shows here first.
+"""D1's limits, checked before a statement reaches a database: the same fault, first and in both homes.
 
 Bounds that SQLite can hold by itself (terms of a compound SELECT, bytes of a LIKE pattern, arguments
-of a function) are set on each connection; see `connection.py`.
+of a function) are set on each connection; see `sqlite/connection.py`.
 Source: developers.cloudflare.com/d1/platform/limits
 """
 

@@ -1,0 +1,18 @@
+"""JavaScript's global scope as Pyodide shows it: only what `adapters/cloudflare/convert.py` uses."""
+
+from typing import Any
+
+class _Json:
+    def parse(self, text: str) -> Any: ...
+    def stringify(self, value: Any) -> str | None: ...
+
+class _Array:
+    def from_(self, values: Any) -> Any: ...
+
+class _Constructor:
+    def new(self, *args: Any, **options: Any) -> Any: ...
+
+JSON: _Json
+Array: _Array
+Headers: _Constructor
+Response: _Constructor

@@ -1,0 +1,161 @@
+"""The Worker: one request through the core, and a bounded part of its housekeeping after it or by cron.
+
+Composed by hand once per isolate, at its first request: the platform allows neither randomness nor I/O
+before that. Importing this module builds every schema, so that the deployed snapshot holds them.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workers import WorkerEntrypoint
+
+from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, setting
+from adapters.cloudflare.d1 import D1Driver
+from adapters.cloudflare.http import read_request, write_response
+from adapters.cloudflare.vectorize import VectorizeIndex
+from adapters.cloudflare.workers_ai import WorkersAIGateway
+from titen_core import limits
+from titen_core.errors import SqlBusy, SqlError, SqlFull
+from titen_core.http.app import App
+from titen_core.http.messages import Request, Response
+from titen_core.ids import system_clock
+from titen_core.kernel import Deadlines, Kernel
+from titen_core.models import Fingerprint
+from titen_core.outbox import drain
+from titen_core.protocols import ColocatedIndex, ModelGateway, RemoteIndex
+from titen_core.semantics import Semantics
+from titen_core.sql.store import open_store
+from titen_core.trace import TracedDriver, TracedGateway
+
+# A Free plan's request may make 50 D1 queries and 50 calls in all; these leave room for the request itself.
+DRAIN_AFTER_REQUEST_ITEMS: Final = 4
+DRAIN_BY_CRON_ITEMS: Final = 16
+EXPIRED_ROWS: Final = 500
+
+
+class Default(WorkerEntrypoint):
+    """What Cloudflare calls."""
+
+    async def fetch(self, request: Any) -> Any:
+        """Answer one request; work that it left for later goes on after the answer."""
+        service = _service(self.env)
+        incoming = await read_request(request)
+        answer = await service.app.handle(incoming)
+        if service.take_wake() or _may_have_written(incoming, answer):
+            self.ctx.waitUntil(service.after_request())
+        return await write_response(answer, incoming.method)
+
+    async def scheduled(self, controller: Any, env: Any = None, ctx: Any = None) -> None:
+        """Every few minutes: vectors that are due, a broken text index, old idempotency rows."""
+        del controller, env, ctx
+        await _service(self.env).by_cron()
+
+
+class Service:
+    """The core over this Worker's bindings, kept for the life of the isolate."""
+
+    def __init__(self, env: Any) -> None:
+        self._woken = False
+        self.kernel = _kernel(env, self._wake)
+        self.app = App(self.kernel, runtime="cloudflare", log=_log, cors_origins=_cors_origins(env))
+
+    def take_wake(self) -> bool:
+        """Whether the core asked for housekeeping since the last call."""
+        woken, self._woken = self._woken, False
+        return woken
+
+    async def after_request(self) -> None:
+        """A few vectors, and a text index that a request found broken. Never raises."""
+        await _logged("after_request", self._heal_text())
+        await _logged("after_request", self._drain(DRAIN_AFTER_REQUEST_ITEMS))
+
+    async def by_cron(self) -> None:
+        """One bounded round; what it leaves is due at the next. Never raises."""
+        await _logged("cron", self._heal_text())
+        await _logged("cron", self._drain(DRAIN_BY_CRON_ITEMS))
+        await _logged("cron", self._expire())
+
+    def _wake(self) -> None:
+        self._woken = True
+
+    async def _drain(self, items: int) -> None:
+        await drain(self.kernel, items)
+
+    async def _expire(self) -> None:
+        await self.kernel.store.idempotency.expire(self.kernel.clock(), EXPIRED_ROWS)
+
+    async def _heal_text(self) -> None:
+        """Make a broken text index anew, and fill in a part; the next round goes on."""
+        index = self.kernel.store.text
+        try:
+            await index.check()
+        except (SqlBusy, SqlFull):
+            raise
+        except SqlError as failure:
+            _log({"event": "text_index_recreated", "error": type(failure).__name__})
+            await index.recreate()
+        if await index.refill_step():
+            self._wake()
+
+
+_KEPT: list[Service] = []
+
+
+def _service(env: Any) -> Service:
+    if not _KEPT:
+        _KEPT.append(Service(env))
+    return _KEPT[0]
+
+
+def _may_have_written(request: Request, answer: Response) -> bool:
+    """A vector of what was just written can go to the index at once, and not at the next cron."""
+    return request.method not in {"GET", "HEAD", "OPTIONS"} and answer.status < 300 and not _is_search(request)
+
+
+def _is_search(request: Request) -> bool:
+    return request.path.rstrip("/").endswith("/search")
+
+
+def _kernel(env: Any, wake: Any) -> Kernel:
+    driver = TracedDriver(D1Driver(JsD1(env.DB)))
+    store = open_store(driver)
+    semantics = Semantics(store.meta, _gateway(env), _index_for(env), system_clock)
+    return Kernel(store, semantics, deadlines=_deadlines(env), wake=wake)
+
+
+def _gateway(env: Any) -> ModelGateway | None:
+    """None, and so recall by text alone, without the AI or the Vectorize binding, or with TITEN_EMBED=off."""
+    models = setting(env, "AI")
+    if models is None or setting(env, "VECTORIZE") is None or setting(env, "TITEN_EMBED") == "off":
+        return None
+    return TracedGateway(WorkersAIGateway(JsAi(models)))
+
+
+def _index_for(env: Any) -> Any:
+    def index_for(fingerprint: Fingerprint) -> ColocatedIndex | RemoteIndex:
+        del fingerprint
+        return VectorizeIndex(JsVectorize(env.VECTORIZE))
+
+    return index_for
+
+
+def _deadlines(env: Any) -> Deadlines:
+    write_ms = setting(env, "TITEN_EMBED_WRITE_DEADLINE_MS") or limits.EMBED_WRITE_DEADLINE_MS
+    read_ms = setting(env, "TITEN_EMBED_READ_DEADLINE_MS") or limits.EMBED_READ_DEADLINE_MS
+    return Deadlines(embed_write_ms=int(write_ms), embed_read_ms=int(read_ms))
+
+
+def _cors_origins(env: Any) -> frozenset[str]:
+    return frozenset(str(setting(env, "TITEN_CORS_ORIGINS") or "").replace(",", " ").split())
+
+
+async def _logged(where: str, work: Any) -> None:
+    try:
+        await work
+    except Exception as failure:  # the answer is out already; the next round tries again
+        _log({"event": "housekeeping_failed", "where": where, "error": type(failure).__name__})
+
+
+def _log(line: Mapping[str, object]) -> None:
+    print(json.dumps(line, separators=(",", ":")))  # noqa: T201 - Workers Logs reads JSON from the console
