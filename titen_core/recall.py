@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
-from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, SqlBusy, SqlError
+from titen_core.errors import IndexUnavailable, ModelError, SqlBusy, SqlError
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ChannelState, Filters, Memory, Scope
 from titen_core.protocols import Statement, Vector, VectorHit
@@ -115,9 +115,7 @@ async def _by_meaning(kernel: Kernel, question: _Question) -> _Meaning:
         vectors = await kernel.semantics.embed(
             [question.query], purpose="query", deadline_ms=kernel.deadlines.embed_read_ms
         )
-    except ModelError as failure:
-        if isinstance(failure, ModelAnswerInvalid):
-            kernel.semantics.forget()
+    except ModelError:
         return _Meaning(ChannelState.DEGRADED)
     try:
         with measured("vector"):

@@ -20,6 +20,7 @@ from titen_core.errors import SqlBusy, SqlError, SqlFull
 from titen_core.http.app import App
 from titen_core.http.messages import Request, Response
 from titen_core.ids import system_clock
+from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Fingerprint
 from titen_core.outbox import drain
@@ -58,7 +59,13 @@ class Service:
     def __init__(self, env: Any) -> None:
         self._woken = False
         self.kernel = _kernel(env, self._wake)
-        self.app = App(self.kernel, runtime="cloudflare", log=_log, cors_origins=_cors_origins(env))
+        self.app = App(
+            self.kernel,
+            runtime="cloudflare",
+            log=_log,
+            cors_origins=_cors_origins(env),
+            jwt_secret=_jwt_secret(env),
+        )
 
     def take_wake(self) -> bool:
         """Whether the core asked for housekeeping since the last call."""
@@ -148,6 +155,12 @@ def _deadlines(env: Any) -> Deadlines:
 
 def _cors_origins(env: Any) -> frozenset[str]:
     return frozenset(str(setting(env, "TITEN_CORS_ORIGINS") or "").replace(",", " ").split())
+
+
+def _jwt_secret(env: Any) -> JwtSecret | None:
+    """None, and so no sign-in by token, without TITEN_JWT_SECRET. A short one raises ValueError: nothing answers."""
+    value = setting(env, "TITEN_JWT_SECRET")
+    return JwtSecret(str(value)) if value else None
 
 
 async def _logged(where: str, work: Any) -> None:

@@ -4,8 +4,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from titen_core.models import ApiKey, IndexStatus, Memory, MemoryEvent, Outcome, Principal, Scope, Source, Written
+from titen_core.models import (
+    ApiKey,
+    IndexStatus,
+    Memory,
+    MemoryEvent,
+    Outcome,
+    Principal,
+    PrincipalKind,
+    Scope,
+    Source,
+    Written,
+)
 from titen_core.recall import Channels, Found
+from titen_core.times import iso_time
 
 __all__ = [
     "channels_view",
@@ -15,6 +27,7 @@ __all__ = [
     "memory_view",
     "principal_view",
     "scope_view",
+    "synapse_view",
     "written_view",
 ]
 
@@ -116,6 +129,26 @@ def channels_view(channels: Channels) -> Mapping[str, Any]:
     return {
         "channels": {"vector": channels.vector, "text": channels.text, "overlay": channels.overlay},
         "degraded": {"semantic": channels.vector == "degraded", "lexical": channels.text == "degraded"},
+    }
+
+
+def synapse_view(row: Memory) -> dict[str, Any]:
+    """A memory in Synapse's anatomy: its source is who wrote it, its mind the subject, its times are text."""
+    shown = row.deleted_at_ms is None
+    return {
+        "id": row.id,
+        "category": row.category,
+        "key": row.key,
+        "content": row.content if shown else None,
+        "tags": list(row.tags) if shown else [],
+        "priority": row.priority,
+        "source": "user" if row.author is PrincipalKind.HUMAN else "agent",
+        "verified": row.verified,
+        "confidence": row.confidence,
+        "expires_at": None if row.expires_at_ms is None else iso_time(row.expires_at_ms),
+        "mind_id": row.subject_id,
+        "created_at": iso_time(row.created_at_ms),
+        "updated_at": iso_time(row.updated_at_ms),
     }
 
 

@@ -188,11 +188,7 @@ class _Import:
         return left
 
     def _judge_same_id(self, item: _Item, holder: Memory, history: Sequence[MemoryEvent]) -> None:
-        events = item.record.events
-        same_history = events is None or canonical_json(canonical_events(events)) == canonical_json(
-            canonical_events(history)
-        )
-        if _has_same_fields(item.record.memory, holder) and same_history:
+        if _has_same_fields(item.record.memory, holder) and _is_known(item.record.events, history):
             self.unchanged += 1
         else:
             self._fail(
@@ -258,6 +254,14 @@ def _first_of_each(items: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
         (rest if names & taken else first).append(item)
         taken |= names
     return first, rest
+
+
+def _is_known(events: Sequence[MemoryEvent] | None, history: Sequence[MemoryEvent]) -> bool:
+    """Whether the history here ends with these events: a record may leave out the oldest."""
+    if events is None:
+        return True
+    latest = history[-len(events) :]
+    return canonical_json(canonical_events(events)) == canonical_json(canonical_events(latest))
 
 
 def _has_same_fields(memory: Memory, other: Memory | None) -> bool:

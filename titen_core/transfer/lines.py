@@ -38,7 +38,7 @@ def read_lines(body: bytes) -> Iterator[Line]:
 
 
 def read_json(data: bytes) -> Mapping[str, Any]:
-    """The JSON object of a line: UTF-8, finite numbers, nested at most JSON_DEPTH. Raises ValidationError."""
+    """The JSON object of a line: UTF-8, finite numbers, nested at most IMPORT_LINE_DEPTH. Raises ValidationError."""
     if len(data) > limits.IMPORT_LINE_BYTES:
         raise ValidationError(f"The line is {len(data)} bytes; at most {limits.IMPORT_LINE_BYTES} are allowed.")
     try:
@@ -59,14 +59,14 @@ def _check(value: Any, depth: int) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValidationError("The line holds a number too large to keep.")
     if isinstance(value, dict | list):
-        if depth > limits.JSON_DEPTH:
+        if depth > limits.IMPORT_LINE_DEPTH:
             raise _too_deep()
         for member in value.values() if isinstance(value, dict) else value:
             _check(member, depth + 1)
 
 
 def _too_deep() -> ValidationError:
-    return ValidationError(f"The line nests deeper than {limits.JSON_DEPTH} levels.")
+    return ValidationError(f"The line nests deeper than {limits.IMPORT_LINE_DEPTH} levels.")
 
 
 def _refuse_constant(name: str) -> NoReturn:

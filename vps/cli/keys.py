@@ -77,7 +77,7 @@ def create(
         emit({"tenant_id": tenant_id, "key_id": minted.key.id, "api_key": minted.api_key} | _document(minted.key))
         return
     say(f"API key  {minted.api_key}")
-    say(f"It belongs to the {kind} {principal} with the role {role}. It is shown only now.")
+    say(f"It belongs to the {kind} {principal} with the role {role}{_bounds(minted.key)}. It is shown only now.")
 
 
 @key.command(name="list")
@@ -173,6 +173,11 @@ def _row(each: ApiKey) -> tuple[str, ...]:
         shown(each.created_at_ms),
         each.label or "-",
     )
+
+
+def _bounds(each: ApiKey) -> str:
+    subject = "" if each.subject_id is None else f", locked to the subject {each.subject_id}"
+    return subject + ("" if each.expires_at_ms is None else f", until {shown(each.expires_at_ms)}")
 
 
 def _state(each: ApiKey) -> str:
