@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from workers import WorkerEntrypoint
 
-from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, setting
+from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, print_line, setting
 from adapters.cloudflare.d1 import D1Driver
 from adapters.cloudflare.http import read_request, write_response
 from adapters.cloudflare.vectorize import VectorizeIndex
@@ -158,4 +158,4 @@ async def _logged(where: str, work: Any) -> None:
 
 
 def _log(line: Mapping[str, object]) -> None:
-    print(json.dumps(line, separators=(",", ":")))  # noqa: T201 - Workers Logs reads JSON from the console
+    print_line(json.dumps(line, separators=(",", ":")))
