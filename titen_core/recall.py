@@ -77,7 +77,7 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     ranked = fuse(
         [hit.seq for hit in vector_hits], [hit.seq for hit in text_hits], [seq for seq, _ in fresh], similarity
     )
-    current_trace().counts["candidates"] = len(seqs)
+    current_trace().counts.update(candidates=len(seqs), fresh=len(words.fresh))
     shown = [row for row in ranked if row.seq in rows][:limit]
     items = tuple(Found(rows[row.seq].memory(), row.score) for row in shown)
     overlay = words.overlay if meaning.query is not None else ChannelState.OFF

@@ -32,6 +32,7 @@ class JsD1:
 
     def __init__(self, binding: Any) -> None:
         self._database = _raw(binding)
+        self.size_bytes: int | None = None
 
     async def query(self, statement: Statement) -> list[Row]:
         try:
@@ -46,7 +47,9 @@ class JsD1:
             answers = await self._database.batch(to_js([self._prepared(statement) for statement in statements]))
         except JsException as failure:
             _fail(failure)
-        return [answer["results"] for answer in _python(answers)]
+        told = _python(answers)
+        self.size_bytes = told[-1].get("meta", {}).get("size_after", self.size_bytes)
+        return [answer["results"] for answer in told]
 
     def _prepared(self, statement: Statement) -> Any:
         prepared = self._database.prepare(statement.sql)
