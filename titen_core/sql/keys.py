@@ -47,6 +47,11 @@ class Keys:
         rows = await self.driver.query(Statement("SELECT id, num, name, created_at FROM tenants ORDER BY num"))
         return [_tenant(row) for row in rows]
 
+    async def newest_tenant_num(self) -> int:
+        """The number of the latest tenant, and so how many there have been; for the operator."""
+        rows = await self.driver.query(Statement("SELECT max(num) AS num FROM tenants"))
+        return integer(rows[0]["num"])
+
     async def tenant(self, tenant_id: str) -> Tenant | None:
         """One tenant by id."""
         rows = await self.driver.query(
