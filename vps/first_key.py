@@ -1,10 +1,10 @@
 """The first tenant and its human admin key: what makes a store usable."""
 
-from adapters.sqlite.driver import SqliteDriver
 from titen_core import limits
 from titen_core.ids import new_id, system_clock
 from titen_core.keys import KeyRequest, MintedKey, create_tenant, mint
 from titen_core.models import PrincipalKind, Role, Tenant
+from titen_core.protocols import SqlDriver
 from titen_core.sql.keys import Keys
 from vps.compose import operator_access
 
@@ -14,7 +14,7 @@ FIRST_TENANT = "default"
 FIRST_PRINCIPAL = "admin"
 
 
-async def first_key(driver: SqliteDriver, tenant_name: str = FIRST_TENANT) -> tuple[Tenant, MintedKey] | None:
+async def first_key(driver: SqlDriver, tenant_name: str = FIRST_TENANT) -> tuple[Tenant, MintedKey] | None:
     """Make both in a store that has neither; None where somebody can already sign in.
 
     A tenant that was left without any key, by a start cut short, gets the key.

@@ -59,6 +59,7 @@ class Settings:
     embed_read_deadline_ms: int
     cors_origins: tuple[str, ...]
     api_key: str | None = field(repr=False)
+    wrangler: str | None
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -261,4 +262,5 @@ _RULES: dict[str, _Rule] = {
     "embed_read_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.EMBED_READ_DEADLINE_MS)),
     "cors_origins": _Rule(_origins, "origins such as https://app.example, separated by commas", default=""),
     "api_key": _Rule(_text, "a Titen API key, used with --url", secret=True),
+    "wrangler": _Rule(_text, "the command that starts wrangler, such as `npx wrangler`"),
 }
