@@ -17,7 +17,7 @@ from titen_core.limits import TIME_MAX_MS
 from titen_core.models import Access, Filters, Scope
 from titen_core.protocols import IndexDescription, Vector, VectorAnswer, VectorHit, VectorRecord
 
-__all__ = ["METADATA_INDEXES", "VectorizeIndex"]
+__all__ = ["METADATA_INDEXES", "VectorizeIndex", "vector_id"]
 
 METADATA_INDEXES: Final[Mapping[str, Literal["string", "number", "boolean"]]] = {
     "subject_id": "string",
@@ -98,11 +98,11 @@ class VectorizeIndex:
                 raise IndexUnavailable("Vectorize did not take the vectors.") from None
 
     async def shown(self, ids: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        asked = {_vector_id(*each): each for each in ids}
+        asked = {vector_id(*each): each for each in ids}
         found: set[tuple[int, int]] = set()
         for part in _parts(list(asked), GET_IDS_MAX):
             try:
-                found.update(asked[vector_id] for vector_id in await self._index.present(part))
+                found.update(asked[name] for name in await self._index.present(part))
             except BindingError:
                 raise IndexUnavailable("Vectorize did not look up the vectors.") from None
         return found
@@ -110,7 +110,7 @@ class VectorizeIndex:
     async def delete(self, ids: Sequence[tuple[int, int]]) -> None:
         for part in _parts(ids, DELETE_IDS_MAX):
             try:
-                await self._index.delete([_vector_id(*each) for each in part])
+                await self._index.delete([vector_id(*each) for each in part])
             except BindingError:
                 raise IndexUnavailable("Vectorize did not delete the vectors.") from None
 
@@ -158,7 +158,7 @@ def _has_unindexed(filters: Filters) -> bool:
 
 def _vector_record(record: VectorRecord) -> dict[str, Any]:
     return {
-        "id": _vector_id(record.seq, record.content_version),
+        "id": vector_id(record.seq, record.content_version),
         "namespace": record.tenant_id,
         "metadata": dict(_metadata(record.fields)),
     }
@@ -178,12 +178,13 @@ def _hashed(name: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=")
 
 
-def _vector_id(seq: int, content_version: int) -> str:
+def vector_id(seq: int, content_version: int) -> str:
+    """What a vector of this content is called."""
     return f"{seq}.{content_version}"
 
 
-def _hit(vector_id: str, score: float) -> VectorHit:
-    seq, _, content_version = vector_id.partition(".")
+def _hit(name: str, score: float) -> VectorHit:
+    seq, _, content_version = name.partition(".")
     return VectorHit(seq=int(seq), similarity=score, content_version=int(content_version))
 
 

@@ -11,7 +11,7 @@ from vps.first_key import first_key
 from vps.schema import migrate_store
 from vps.storefile import open_database
 
-__all__ = ["key_file_of", "prepare", "print_first_steps"]
+__all__ = ["keep_key", "key_file_of", "prepare", "print_first_steps"]
 
 KEY_FILE_MODE = 0o600
 
@@ -24,7 +24,7 @@ async def prepare(db: Path) -> Path:
         made = await first_key(driver)
     if made is not None:
         tenant, minted = made
-        _keep(key_file, minted.api_key)
+        keep_key(key_file, minted.api_key)
         click.echo(f"Created the store {db} with the tenant {tenant.id}.")
         click.echo(f"Admin key, shown once and kept in {key_file}: {minted.api_key}")
     elif applied:
@@ -62,7 +62,8 @@ The guide for agents is at {url}/ and Ctrl-C ends the service."""
     )
 
 
-def _keep(key_file: Path, api_key: str) -> None:
+def keep_key(key_file: Path, api_key: str) -> None:
+    """Write a key where only this user reads it, in place of an older one. Raises Fault, which tells the key."""
     try:
         key_file.unlink(missing_ok=True)
         with os.fdopen(os.open(key_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, KEY_FILE_MODE), "w") as stream:

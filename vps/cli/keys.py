@@ -1,8 +1,9 @@
 """`titen key create`, `list` and `revoke`."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -21,10 +22,28 @@ from vps.local import chosen_tenant
 from vps.settings import load_settings
 from vps.storefile import open_store_file
 
-__all__ = ["key"]
+__all__ = ["key", "key_options", "key_request", "show_key", "show_keys", "show_revoked"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 ROLES = click.Choice([role.value for role in Role])
 KINDS = click.Choice([kind.value for kind in PrincipalKind])
+
+
+def key_options(command: F) -> F:
+    """What a new key shall be."""
+    options = (
+        click.option("--role", type=ROLES, required=True, help="What the key may do."),
+        click.option(
+            "--principal", required=True, metavar="NAME", help="Who uses it: a person, an agent or a service."
+        ),
+        click.option("--kind", type=KINDS, required=True, help="What the principal is."),
+        click.option("--subject", metavar="ID", help="Lock the key to one subject."),
+        click.option("--expires", type=TIME, metavar="TIME", help="30d, 12h, or a time such as 2030-01-31T12:00:00Z."),
+        click.option("--label", default="", metavar="TEXT", help="A note to recognise it by."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group
@@ -35,12 +54,7 @@ def key() -> None:
 @key.command
 @store_options
 @tenant_option
-@click.option("--role", type=ROLES, required=True, help="What the key may do.")
-@click.option("--principal", required=True, metavar="NAME", help="Who uses it: a person, an agent or a service.")
-@click.option("--kind", type=KINDS, required=True, help="What the principal is.")
-@click.option("--subject", metavar="ID", help="Lock the key to one subject.")
-@click.option("--expires", type=TIME, metavar="TIME", help="30d, 12h, or a time such as 2030-01-31T12:00:00Z.")
-@click.option("--label", default="", metavar="TEXT", help="A note to recognise it by.")
+@key_options
 @as_json_option
 def create(
     db: str | None,
@@ -62,22 +76,9 @@ def create(
       titen key create --tenant ID --role reader --principal widget --kind service \\
         --subject user_123 --expires 30d --json
     """
-    if len(label.encode()) > limits.LABEL_BYTES:
-        raise Fault(f"--label is longer than {limits.LABEL_BYTES} bytes; shorten it.")
-    request = KeyRequest(
-        principal=clean_name("principal", principal),
-        kind=PrincipalKind(kind),
-        role=Role(role),
-        subject_id=None if subject is None else clean_name("subject", subject),
-        label=label,
-        expires_at_ms=expires,
-    )
+    request = key_request(role, principal, kind, subject, expires, label)
     tenant_id, minted = asyncio.run(_create(load_settings({"db": db}, config).db, tenant, request))
-    if as_json:
-        emit({"tenant_id": tenant_id, "key_id": minted.key.id, "api_key": minted.api_key} | _document(minted.key))
-        return
-    say(f"API key  {minted.api_key}")
-    say(f"It belongs to the {kind} {principal} with the role {role}{_bounds(minted.key)}. It is shown only now.")
+    show_key(tenant_id, minted, as_json=as_json)
 
 
 @key.command(name="list")
@@ -92,11 +93,7 @@ def list_keys(db: str | None, config: str | None, tenant: str | None, as_json: b
       titen key list
     """
     keys = asyncio.run(_list(load_settings({"db": db}, config).db, tenant))
-    if as_json:
-        emit([_document(each) for each in keys])
-        return
-    names = ("key", "principal", "kind", "role", "subject", "state", "created", "label")
-    say(table(names, [_row(each) for each in keys]))
+    show_keys(keys, as_json=as_json)
 
 
 @key.command
@@ -113,6 +110,47 @@ def revoke(key_id: str, db: str | None, config: str | None, tenant: str | None, 
       titen key revoke abcdefghijklmnop
     """
     revoked = asyncio.run(_revoke(load_settings({"db": db}, config).db, tenant, key_id))
+    show_revoked(revoked, as_json=as_json)
+
+
+def key_request(
+    role: str, principal: str, kind: str, subject: str | None, expires: int | None, label: str
+) -> KeyRequest:
+    """The options as a request. Raises Fault and ValidationError."""
+    if len(label.encode()) > limits.LABEL_BYTES:
+        raise Fault(f"--label is longer than {limits.LABEL_BYTES} bytes; shorten it.")
+    return KeyRequest(
+        principal=clean_name("principal", principal),
+        kind=PrincipalKind(kind),
+        role=Role(role),
+        subject_id=None if subject is None else clean_name("subject", subject),
+        label=label,
+        expires_at_ms=expires,
+    )
+
+
+def show_key(tenant_id: str, minted: MintedKey, *, as_json: bool) -> None:
+    """The one sight of a new key."""
+    if as_json:
+        emit({"tenant_id": tenant_id, "key_id": minted.key.id, "api_key": minted.api_key} | _document(minted.key))
+        return
+    say(f"API key  {minted.api_key}")
+    made = minted.key
+    say(f"It belongs to the {made.kind} {made.principal} with the role {made.role}{_bounds(made)}.")
+    say("It is shown only now.")
+
+
+def show_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
+    """Keys without their secrets."""
+    if as_json:
+        emit([_document(each) for each in keys])
+        return
+    names = ("key", "principal", "kind", "role", "subject", "state", "created", "label")
+    say(table(names, [_row(each) for each in keys]))
+
+
+def show_revoked(revoked: ApiKey, *, as_json: bool) -> None:
+    """What was revoked."""
     if as_json:
         emit(_document(revoked))
     else:

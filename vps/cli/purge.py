@@ -14,7 +14,7 @@ from vps.local import open_tenant
 from vps.purging import existing, export_doomed, purge_store, write_new_file
 from vps.settings import Settings, load_settings
 
-__all__ = ["purge"]
+__all__ = ["chosen_selector", "purge", "spoken"]
 
 
 @click.command
@@ -51,7 +51,7 @@ def purge(
       titen purge --subject user_123 --export user_123.jsonl --certificate user_123.purged.json
       titen purge --memory ID --no-export --yes
     """
-    selector = _selector(memories, subject, whole_tenant)
+    selector = chosen_selector(memories, subject, whole_tenant)
     if (export_to is not None) == no_export:
         raise Fault("Say --export FILE to keep a copy, or --no-export.", EXIT_USAGE)
     for file in (export_to, certificate):
@@ -59,7 +59,7 @@ def purge(
             raise Fault(f"{file} exists; name another file.")
     settings = load_settings({"db": db}, config)
     if not yes:
-        click.confirm(f"Purge {_spoken(selector)} from {settings.db} for good?", abort=True, err=True)
+        click.confirm(f"Purge {spoken(selector)} from {settings.db} for good?", abort=True, err=True)
     document = asyncio.run(_purged(settings, tenant, selector, export_to))
     if certificate is not None:
         write_new_file(Path(certificate), json.dumps(document, ensure_ascii=False, indent=2) + "\n")
@@ -81,7 +81,8 @@ async def _purged(settings: Settings, tenant: str | None, selector: Selector, ex
         return {"export": exported, **await purge_store(runtime, access, selector)}
 
 
-def _selector(memories: tuple[str, ...], subject: str | None, whole_tenant: bool) -> Selector:
+def chosen_selector(memories: tuple[str, ...], subject: str | None, whole_tenant: bool) -> Selector:
+    """What the options name. Raises Fault."""
     try:
         return Selector(memories, subject, whole_tenant)
     except ValueError:
@@ -90,7 +91,8 @@ def _selector(memories: tuple[str, ...], subject: str | None, whole_tenant: bool
         ) from None
 
 
-def _spoken(selector: Selector) -> str:
+def spoken(selector: Selector) -> str:
+    """The selector in the words of a question."""
     if selector.tenant:
         return "the whole tenant with its keys"
     if selector.subject_id is not None:

@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reindex": ("vps.cli.reindex", "reindex_command", "Move the store to another embedder, or rebuild its index."),
     "purge": ("vps.cli.purge", "purge", "Remove memories for good, with a certificate."),
     "smoke": ("vps.cli.smoke", "smoke", "Try a running service, step by step."),
+    "cloudflare": ("vps.cli.cloudflare.group", "cloudflare", "Deploy to Cloudflare, and look after it there."),
+    "cost": ("vps.cli.cost", "cost", "Say what a workload costs on Cloudflare."),
     "doctor": ("vps.cli.doctor", "doctor", "Show settings and look at every part."),
     "version": ("vps.cli.version", "version", "Show the version."),
 }

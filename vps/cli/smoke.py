@@ -15,7 +15,7 @@ from vps.faults import EXIT_FAULT, Fault
 from vps.remote import Remote
 from vps.settings import load_settings
 
-__all__ = ["smoke"]
+__all__ = ["run_smoke", "smoke"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def smoke(url: str | None, api_key: str | None, as_json: bool) -> None:
     """
     target = Target(load_settings({"api_key": api_key}), None, url)
     with target.remote() as remote:
-        steps = _Run(remote, quiet=as_json).all()
+        steps = run_smoke(remote, quiet=as_json)
     ok = all(step.ok for step in steps)
     if as_json:
         emit({"ok": ok, "url": url, "steps": [asdict(step) for step in steps]})
@@ -55,6 +55,11 @@ def smoke(url: str | None, api_key: str | None, as_json: bool) -> None:
         say(f"{url} works." if ok else f"{url} does not work as it should.")
     if not ok:
         click.get_current_context().exit(EXIT_FAULT)
+
+
+def run_smoke(remote: Remote, *, quiet: bool) -> list[Step]:
+    """Try each step until one fails, and tell of it unless `quiet`."""
+    return _Run(remote, quiet=quiet).all()
 
 
 class _Run:

@@ -1,0 +1,142 @@
+"""What a workload uses on Cloudflare and what that costs: pure arithmetic over stated assumptions.
+
+A month has 30 days. Rows are those that D1 counts: a table's row and one for each index it is in.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["PRICES_AS_OF", "PRICES_FROM", "Estimate", "Line", "Workload", "estimate"]
+
+PRICES_AS_OF: Final = "2026-07-26"
+PRICES_FROM: Final = (
+    "developers.cloudflare.com/workers/platform/pricing",
+    "developers.cloudflare.com/d1/platform/pricing",
+    "developers.cloudflare.com/vectorize/platform/pricing",
+    "developers.cloudflare.com/workers-ai/platform/pricing",
+)
+PAID_BASE_USD: Final = 5.0
+DAYS: Final = 30
+DIMENSIONS: Final = 1024
+CHARACTERS_PER_TOKEN: Final = 3  # of bge-m3's tokenizer; 4 for English, fewer for other languages
+
+# Measured in CPU-ms on the offline Worker; the rows are counted from the schema.
+ROWS_WRITTEN_PER_MEMORY: Final = 30
+ROWS_READ_PER_WRITE: Final = 40
+ROWS_READ_PER_RECALL: Final = 300
+CPU_MS_PER_REQUEST: Final = 10
+CRON_RUNS_PER_DAY: Final = 288
+ROWS_READ_PER_CRON: Final = 10
+BYTES_PER_MEMORY: Final = 9_500  # the vector as base64 text 5,464, its int8 copy 1,368, rows, history and indexes
+BYTES_PER_CHARACTER: Final = 3  # the text, its history and its terms
+NEURONS_PER_MILLION_TOKENS: Final = 1_075
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A day's writes and recalls, and what is stored; lengths in characters."""
+
+    writes_per_day: int
+    recalls_per_day: int
+    memories_stored: int
+    characters_per_memory: int = 200
+    characters_per_question: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that is metered. `usd` is what a month costs above what Paid includes."""
+
+    what: str
+    used: float
+    free: float
+    paid_included: float
+    usd: float
+    formula: str
+
+    @property
+    def is_over_free(self) -> bool:
+        return self.used > self.free
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`paid_usd` is a month on Workers Paid; `over_free` names what Workers Free would refuse."""
+
+    workload: Workload
+    lines: tuple[Line, ...]
+    over_free: tuple[str, ...]
+    paid_usd: float
+
+
+def estimate(workload: Workload) -> Estimate:
+    """Every line, and the sum."""
+    lines = tuple(_lines(workload))
+    return Estimate(
+        workload,
+        lines,
+        tuple(line.what for line in lines if line.is_over_free),
+        round(PAID_BASE_USD + sum(line.usd for line in lines), 2),
+    )
+
+
+def _lines(work: Workload) -> Iterator[Line]:
+    requests = work.writes_per_day + work.recalls_per_day + CRON_RUNS_PER_DAY
+    cpu_ms = CPU_MS_PER_REQUEST * requests * DAYS
+    read = (
+        ROWS_READ_PER_WRITE * work.writes_per_day
+        + ROWS_READ_PER_RECALL * work.recalls_per_day
+        + ROWS_READ_PER_CRON * CRON_RUNS_PER_DAY
+    )
+    written = ROWS_WRITTEN_PER_MEMORY * work.writes_per_day
+    stored_bytes = work.memories_stored * (BYTES_PER_MEMORY + BYTES_PER_CHARACTER * work.characters_per_memory)
+    vectors = work.memories_stored * DIMENSIONS
+    queried = (work.recalls_per_day * DAYS + work.memories_stored) * DIMENSIONS if work.recalls_per_day else 0
+    tokens = _tokens(work)
+    yield Line(
+        "requests a day", requests, 100_000, 10_000_000 / DAYS, _above(requests * DAYS, 10_000_000, 0.30, 1_000_000),
+        f"writes + recalls + {CRON_RUNS_PER_DAY} cron runs",
+    )  # fmt: skip
+    yield Line(
+        "CPU-ms a request", CPU_MS_PER_REQUEST, 10, 30_000, _above(cpu_ms, 30_000_000, 0.02, 1_000_000),
+        f"about {CPU_MS_PER_REQUEST}, measured offline",
+    )  # fmt: skip
+    yield Line(
+        "D1 rows read a day", read, 5_000_000, 25e9 / DAYS, _above(read * DAYS, 25e9, 0.001, 1_000_000),
+        f"{ROWS_READ_PER_WRITE} a write + {ROWS_READ_PER_RECALL} a recall + {ROWS_READ_PER_CRON} a cron run",
+    )  # fmt: skip
+    yield Line(
+        "D1 rows written a day", written, 100_000, 50e6 / DAYS, _above(written * DAYS, 50e6, 1.0, 1_000_000),
+        f"{ROWS_WRITTEN_PER_MEMORY} a write",
+    )  # fmt: skip
+    yield Line(
+        "D1 bytes stored", stored_bytes, 500e6, 5e9, _above(stored_bytes, 5e9, 0.75, 1e9),
+        f"stored x ({BYTES_PER_MEMORY} + {BYTES_PER_CHARACTER} x characters)",
+    )  # fmt: skip
+    yield Line(
+        "Vectorize dimensions stored", vectors, 5_000_000, 10_000_000, _above(vectors, 10_000_000, 0.05, 100_000_000),
+        f"stored x {DIMENSIONS}",
+    )  # fmt: skip
+    yield Line(
+        "Vectorize dimensions queried a month", queried, 30_000_000, 50_000_000,
+        _above(queried, 50_000_000, 0.01, 1_000_000), f"(recalls x {DAYS} + stored) x {DIMENSIONS}",
+    )  # fmt: skip
+    neurons = tokens * NEURONS_PER_MILLION_TOKENS / 1_000_000
+    yield Line(
+        "Workers AI neurons a day", neurons, 10_000, 10_000, _above(neurons, 10_000, 0.011, 1_000) * DAYS,
+        f"tokens x {NEURONS_PER_MILLION_TOKENS} / 1,000,000; tokens = characters / {CHARACTERS_PER_TOKEN}",
+    )  # fmt: skip
+
+
+def _tokens(work: Workload) -> int:
+    """What the model reads in a day: every memory written and every question once."""
+    memory = math.ceil(work.characters_per_memory / CHARACTERS_PER_TOKEN)
+    question = math.ceil(work.characters_per_question / CHARACTERS_PER_TOKEN)
+    return work.writes_per_day * memory + work.recalls_per_day * question
+
+
+def _above(used: float, included: float, usd: float, unit: float) -> float:
+    """What is used above what is included, at so many USD a unit."""
+    return max(0.0, used - included) / unit * usd
