@@ -18,8 +18,8 @@ async def first_key(driver: SqlDriver, tenant_name: str = FIRST_TENANT) -> tuple
     Of several first starts at once on one file, one gets the key and the others None. A tenant that
     was left without any key, by `titen tenant create`, gets it.
     """
-    now_ms = system_clock()
+    keys, now_ms = Keys(driver), system_clock()
+    if await keys.has_any():
+        return None
     request = KeyRequest(principal=FIRST_PRINCIPAL, kind=PrincipalKind.HUMAN, role=Role.ADMIN, label="first key")
-    return await mint_first(
-        Keys(driver), tenant_name, request, now_ms, tenant_id=new_id(now_ms), principal_id=new_id(now_ms)
-    )
+    return await mint_first(keys, tenant_name, request, now_ms, tenant_id=new_id(now_ms), principal_id=new_id(now_ms))

@@ -102,6 +102,13 @@ class Keys:
         )
         return _tenant(found[-1][0]) if found[-1] else None
 
+    async def has_any(self) -> bool:
+        """Whether some tenant has a key, in use or revoked; for the operator. A look, which decides no race."""
+        rows = await self.driver.query(
+            Statement("SELECT EXISTS (SELECT 1 FROM tenants AS t JOIN api_keys AS k ON k.tenant_id = t.id) AS found")
+        )
+        return bool(rows[0]["found"])
+
     async def list(self, access: Access, limit: int) -> list[ApiKey]:
         """Keys the access may see, those in use first, oldest first, without secrets."""
         where = _reachable(access)
