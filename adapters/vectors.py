@@ -1,6 +1,7 @@
 """The one way an answer of a model becomes a `Vector`: finite, of length one, float32."""
 
 import math
+import operator
 from array import array
 from collections.abc import Sequence
 
@@ -27,6 +28,6 @@ def normalised(values: Sequence[float]) -> Vector:
 
 def _length(values: Sequence[float]) -> float:
     try:
-        return math.sqrt(math.fsum(value * value for value in values))
+        return math.sqrt(math.fsum(map(operator.mul, values, values)))
     except OverflowError:
         return math.inf

@@ -9,6 +9,9 @@ class _Json:
 class _Array:
     def from_(self, values: Any) -> Any: ...
 
+class _Console:
+    def log(self, text: str) -> None: ...
+
 class _Constructor:
     def new(self, *args: Any, **options: Any) -> Any: ...
 
@@ -16,3 +19,4 @@ JSON: _Json
 Array: _Array
 Headers: _Constructor
 Response: _Constructor
+console: _Console

@@ -6,7 +6,7 @@ store: two runtimes and two Python versions must agree on every identity.
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from titen_core import limits
@@ -70,12 +70,12 @@ def clean_label(field: str, text: str) -> str:
     return text.strip()
 
 
-def clean_query(text: str) -> str:
-    """A search query: 1 byte to 8 KiB, not blank. Raises ValidationError."""
-    _refuse_unstorable("query", text, _ALLOWED_CONTROLS)
+def clean_query(text: str, field: str = "query") -> str:
+    """A search query: 1 byte to 8 KiB, not blank. Raises ValidationError naming `field`."""
+    _refuse_unstorable(field, text, _ALLOWED_CONTROLS)
     if not text.strip():
-        raise refusal("query", "must hold at least one character that is not white space")
-    _refuse_longer("query", text, limits.QUERY_BYTES)
+        raise refusal(field, "must hold at least one character that is not white space")
+    _refuse_longer(field, text, limits.QUERY_BYTES)
     return text
 
 
@@ -95,7 +95,8 @@ def clean_tags(tags: Sequence[str], field: str = "tags") -> tuple[str, ...]:
 
 
 def clean_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON object of at most 8 KiB without NUL. Raises ValidationError."""
+    """A JSON object of at most 8 KiB without NUL, nested as deep as a body may hold it. Raises ValidationError."""
+    _refuse_deeper("metadata", metadata, limits.METADATA_DEPTH)
     for text in _strings(metadata):
         _refuse_unstorable("metadata", text, _ALL_BUT_NUL)
     _refuse_longer("metadata", canonical_json(metadata), limits.METADATA_BYTES)
@@ -167,6 +168,20 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for member in value:
             yield from _strings(member)
+
+
+def _refuse_deeper(field: str, value: Any, bound: int) -> None:
+    level: list[Any] = [value]
+    for _ in range(bound):
+        level = [member for held in level for member in _members(held)]
+    if any(isinstance(held, Mapping | list) for held in level):
+        raise refusal(field, f"nests deeper than {bound} levels")
+
+
+def _members(value: Any) -> Collection[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _refuse_unstorable(field: str, text: str, allowed: frozenset[str]) -> None:

@@ -16,6 +16,7 @@ __all__ = ["decode", "encode"]
 
 _CURSOR_CHARS_MAX = 2_048
 _CHECK_CHARS = 16
+_NUMBER_MAX = 2**53  # the largest that every store's SQL and JavaScript hold exactly
 
 
 def encode(access: Access | None, purpose: str, position: tuple[int, str]) -> str:
@@ -56,10 +57,17 @@ def _read(cursor: str) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether hashing it again is safe: no booleans for integers, no half surrogate pairs."""
+    """Whether hashing it again and asking SQL for it is safe.
+
+    No booleans for integers, none out of bounds, no half surrogate pairs: who knows how a cursor is
+    made can make one, so a true check says nothing about the position.
+    """
     if not isinstance(value, list) or len(value) != 3 or isinstance(value[0], bool):
         return False
-    return all(isinstance(part, int) or (isinstance(part, str) and _is_encodable(part)) for part in value)
+    return all(
+        0 <= part <= _NUMBER_MAX if isinstance(part, int) else isinstance(part, str) and _is_encodable(part)
+        for part in value
+    )
 
 
 def _is_encodable(text: str) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from titen_core import limits
-from titen_core.auth import new_secret
+from titen_core.auth import NewSecret, new_secret
 from titen_core.content import refusal
 from titen_core.errors import NotFound, QuotaExceeded
 from titen_core.kernel import Kernel
@@ -11,7 +11,7 @@ from titen_core.models import Access, ApiKey, Principal, PrincipalKind, Role, Te
 from titen_core.policy import may_mint
 from titen_core.sql.keys import Keys
 
-__all__ = ["KeyRequest", "MintedKey", "create_key", "create_tenant", "list_keys", "mint", "revoke_key"]
+__all__ = ["KeyRequest", "MintedKey", "create_key", "create_tenant", "list_keys", "mint", "mint_first", "revoke_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,24 @@ async def mint(keys: Keys, tenant_id: str, request: KeyRequest, now_ms: int, pri
     if request.expires_at_ms is not None and request.expires_at_ms <= now_ms:
         raise refusal("expires_at", "has already passed; give a time in the future")
     secret = new_secret()
-    key = ApiKey(
-        id=secret.key_id,
-        principal=request.principal,
-        kind=request.kind,
-        role=request.role,
-        subject_id=request.subject_id,
-        label=request.label,
-        created_at_ms=now_ms,
-        expires_at_ms=request.expires_at_ms,
-        revoked_at_ms=None,
-    )
+    key = _key(secret, request, now_ms)
     if not await keys.create(tenant_id, key, principal_id=principal_id, secret_hash=secret.secret_hash):
         raise refusal("principal", "exists with another kind; choose another name or the same kind")
     return MintedKey(key, secret.api_key)
+
+
+async def mint_first(
+    keys: Keys, tenant_name: str, request: KeyRequest, now_ms: int, *, tenant_id: str, principal_id: str
+) -> tuple[Tenant, MintedKey] | None:
+    """A new store's tenant and key, for the operator; None where somebody can already sign in.
+
+    However many start at once, one of them gets the key. A tenant that was left without any gets it.
+    """
+    secret = new_secret()
+    key = _key(secret, request, now_ms)
+    wanted = Tenant(tenant_id, 0, tenant_name, now_ms)
+    tenant = await keys.create_first(wanted, key, principal_id=principal_id, secret_hash=secret.secret_hash)
+    return None if tenant is None else (tenant, MintedKey(key, secret.api_key))
 
 
 async def create_tenant(keys: Keys, name: str, now_ms: int, tenant_id: str) -> Tenant:
@@ -81,6 +85,20 @@ async def revoke_key(kernel: Kernel, access: Access, key_id: str) -> ApiKey:
     if key is None:
         raise _unknown()
     return key
+
+
+def _key(secret: NewSecret, request: KeyRequest, now_ms: int) -> ApiKey:
+    return ApiKey(
+        id=secret.key_id,
+        principal=request.principal,
+        kind=request.kind,
+        role=request.role,
+        subject_id=request.subject_id,
+        label=request.label,
+        created_at_ms=now_ms,
+        expires_at_ms=request.expires_at_ms,
+        revoked_at_ms=None,
+    )
 
 
 def _unknown() -> NotFound:

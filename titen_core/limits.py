@@ -19,6 +19,8 @@ IMPORT_LINE_BYTES = 1024 * 1024
 IMPORT_BODY_BYTES = 8 * 1024 * 1024
 MESSAGES_BYTES = 64 * 1024
 JSON_DEPTH = 64
+METADATA_DEPTH = JSON_DEPTH - 1  # what a body that nests JSON_DEPTH deep has room for
+IMPORT_LINE_DEPTH = METADATA_DEPTH + 4  # the record, its events, one of them and its snapshot, around the metadata
 QUERY_BYTES = 8 * 1024
 IDEMPOTENCY_KEY_BYTES = 255
 IDEMPOTENCY_KEPT_MS = 24 * 60 * 60 * 1000
@@ -34,6 +36,7 @@ EXPORT_PAGE_EVENTS = 1_000  # a page ends with the record that passes it
 IMPORT_STEP_RECORDS = 100
 IMPORT_STEP_BYTES = 1_000_000
 IMPORT_STEPS_COUNT = 5  # a call stops after so many and says where to go on: D1 takes 50 queries a request
+IMPORT_LINES_COUNT = 1_000  # ... or after so many lines, good or bad
 IMPORT_ERRORS_REPORTED = 100
 PURGE_STEP_ROWS = 100
 EXPIRING_WITHIN_MAX_MS = 366 * 24 * 60 * 60 * 1000
@@ -50,6 +53,13 @@ POSTING_BUDGET_MIN = 2_000
 POSTING_BUDGET_SHARE = 5  # ... or a fifth of the tenant's rows
 OVERLAY_ROWS = 64
 OVERLAY_WINDOW_MS = 5 * 60 * 1000
+
+# The digest.
+DIGEST_TOKENS_MIN = 64
+DIGEST_TOKENS_MAX = 32_000
+DIGEST_TOKENS_DEFAULT = 2_000
+DIGEST_BLOCK_TOKENS_MIN = 12  # the shortest block there can be; so many rows at most fit a budget ...
+DIGEST_CRITICAL_ROWS = 4_000  # ... but the critical ones are read past it, up to this number
 
 # Embedding and the outbox.
 EMBED_WRITE_DEADLINE_MS = 2_000
@@ -83,3 +93,10 @@ SQL_VALUE_BYTES = 2_000_000
 KEY_SECRET_BYTES = 32
 LABEL_BYTES = 128
 KEYS_PER_TENANT_COUNT = 1_000
+
+# Sign-in tokens of humans; JWT times are seconds.
+JWT_SECRET_BYTES = 32
+JWT_CHARS = 4_096
+JWT_LIFETIME_MAX_S = 24 * 60 * 60
+JWT_LIFETIME_DEFAULT_S = 8 * 60 * 60
+JWT_CLOCK_SKEW_S = 30

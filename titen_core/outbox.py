@@ -116,7 +116,7 @@ def backoff_ms(attempts: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair queued again and did at once, and what is left of the own tenant's work."""
+    """What a repair queued again and did at once, and what is left of the work the caller may see."""
 
     requeued: int
     completed: int
@@ -126,7 +126,7 @@ class Repaired:
 
 
 async def repair(kernel: Kernel, access: Access) -> Repaired:
-    """Make the tenant's given-up work due again and drain a first bounded part of it."""
+    """Make given-up work that the caller may see due again and drain a first bounded part of what is due."""
     requeued = await kernel.store.outbox.requeue(access, kernel.clock())
     drained = await drain(kernel)
     left = await kernel.store.outbox.counts(access)

@@ -1,9 +1,11 @@
 """Who may do what: the only place that makes an `Access` from a `Principal`."""
 
+import dataclasses
+
 from titen_core.errors import Forbidden, HumanRequired
 from titen_core.models import Access, Action, Actor, Principal, PrincipalKind, Role
 
-__all__ = ["grant", "may_mint", "narrow"]
+__all__ = ["confine", "grant", "may_mint", "narrow"]
 
 _RANK = {Role.READER: 0, Role.WRITER: 1, Role.ADMIN: 2}
 
@@ -40,6 +42,11 @@ def narrow(access: Access, subject_id: str | None) -> str | None:
     if access.subject_id is None or subject_id is None or subject_id == access.subject_id:
         return access.subject_id if subject_id is None else subject_id
     raise Forbidden("This key is locked to another subject; leave subject_id out to use the key's own.")
+
+
+def confine(access: Access, subject_id: str | None) -> Access:
+    """The access narrowed to the subject a request means, if it means one. Raises Forbidden as `narrow` does."""
+    return dataclasses.replace(access, subject_id=narrow(access, subject_id))
 
 
 def may_mint(principal: Principal, kind: PrincipalKind, role: Role, subject_id: str | None) -> None:

@@ -123,10 +123,9 @@ class ColocatedIndex(VectorIndex, Protocol):
 
     colocated: Literal[True]
 
-    async def prepare(self) -> bool:
-        """Create the index's tables if they are missing; True if they were, so that they must be filled.
-
-        Raises `IndexUnavailable`.
+    async def prepare(self, refill: Sequence[Statement] = ()) -> None:
+        """Create the index's tables if they are missing, with `refill` in the same batch: an empty index
+        must not be taken for a full one after a crash in between. Raises `IndexUnavailable`.
         """
         ...
 

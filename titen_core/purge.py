@@ -100,9 +100,9 @@ def _refuse_outside(access: Access, selector: Selector) -> None:
 async def _indexes(kernel: Kernel, access: Access) -> dict[Fingerprint, Index]:
     """Every index that may know a memory of the tenant, whether or not a model is configured now."""
     indexes = {found: kernel.semantics.index_for(found) for found in await kernel.store.purge.fingerprints(access)}
-    for index in indexes.values():
+    for fingerprint, index in indexes.items():
         if index.colocated:
-            await index.prepare()
+            await kernel.store.outbox.prepare(index, fingerprint, kernel.clock())
     return indexes
 
 

@@ -1,6 +1,6 @@
 """Fusing channels into one order. Pure, and the same on both runtimes and every Python."""
 
-import base64
+import binascii
 import math
 import operator
 import struct
@@ -75,12 +75,14 @@ def similar_to(query: Vector, kept: Sequence[tuple[int, str]]) -> list[tuple[int
     scale (float32) and its values as `round(value / scale) + 128`; with the query quantised alike,
     dot(q, v) = q_scale * v_scale * (sum(q8 * v8) - 128 * sum(q8)), a sum of exact integers.
     """
-    q_scale = (max((abs(value) for value in query), default=0.0) or 1.0) / 127
+    if not kept:
+        return []
+    q_scale = (max(*query, -min(query)) or 1.0) / 127
     q8 = [round(value / q_scale) for value in query]
     shift = 128 * sum(q8)
     found = []
     for seq, text in kept:
-        data = base64.b64decode(text)
+        data = binascii.a2b_base64(text)
         (scale,) = struct.unpack_from("<f", data)
         found.append((seq, round(q_scale * scale * (_dot(q8, data[4:]) - shift), 6)))
     return sorted(found, key=lambda row: (-row[1], row[0]))

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from titen_core import limits
-from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, SqlBusy, SqlError
+from titen_core.errors import IndexUnavailable, ModelError, SqlBusy, SqlError
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ChannelState, Filters, Memory, Scope
 from titen_core.protocols import Statement, Vector, VectorHit
-from titen_core.ranking import Ranked, Score, fuse, similar_to
+from titen_core.ranking import Score, fuse, similar_to
 from titen_core.semantics import SemanticStatus
+from titen_core.sql.memories import Hydrated
 from titen_core.sql.overlay import overlay_rows, overlay_statement
 from titen_core.sql.text_index import TextAnswer, TextHit
 from titen_core.text import QueryTerm, query_terms
@@ -69,16 +70,18 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     by_meaning = meaning.state in {ChannelState.OK, ChannelState.PARTIAL}
     text_hits = _past_the_gate(words) if by_meaning else words.hits
     fresh = similar_to(meaning.query, words.fresh)[:wanted] if meaning.query is not None else []
-    similarity = {hit.seq: hit.similarity for hit in meaning.hits} | dict(fresh)
+    seqs = {hit.seq for hit in meaning.hits} | {hit.seq for hit in text_hits} | {seq for seq, _ in fresh}
+    rows = await kernel.store.memories.hydrate(access, scope, filters, sorted(seqs), question.now_ms)
+    vector_hits = [hit for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))]
+    similarity = {hit.seq: hit.similarity for hit in vector_hits} | dict(fresh)
     ranked = fuse(
-        [hit.seq for hit in meaning.hits], [hit.seq for hit in text_hits], [seq for seq, _ in fresh], similarity
+        [hit.seq for hit in vector_hits], [hit.seq for hit in text_hits], [seq for seq, _ in fresh], similarity
     )
-    rows = await kernel.store.memories.hydrate(access, scope, filters, [row.seq for row in ranked], question.now_ms)
-    current = {hit.seq for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))}
-    current_trace().counts["candidates"] = len(ranked)
-    items = [Found(rows[row.seq], row.score) for row in ranked if row.seq in rows and _still_found(row, current)]
+    current_trace().counts.update(candidates=len(seqs), fresh=len(words.fresh))
+    shown = [row for row in ranked if row.seq in rows][:limit]
+    items = tuple(Found(rows[row.seq].memory(), row.score) for row in shown)
     overlay = words.overlay if meaning.query is not None else ChannelState.OFF
-    return Recalled(tuple(items[:limit]), Channels(meaning.state, words.state, overlay))
+    return Recalled(items, Channels(meaning.state, words.state, overlay))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,7 @@ async def _by_meaning(kernel: Kernel, question: _Question) -> _Meaning:
         vectors = await kernel.semantics.embed(
             [question.query], purpose="query", deadline_ms=kernel.deadlines.embed_read_ms
         )
-    except ModelError as failure:
-        if isinstance(failure, ModelAnswerInvalid):
-            kernel.semantics.forget()
+    except ModelError:
         return _Meaning(ChannelState.DEGRADED)
     try:
         with measured("vector"):
@@ -172,10 +173,6 @@ def _exact(terms: Sequence[QueryTerm]) -> int:
     return sum(1 << bit for bit, term in enumerate(terms) if term.exact)
 
 
-def _is_current(hit: VectorHit, row: Memory | None) -> bool:
+def _is_current(hit: VectorHit, row: Hydrated | None) -> bool:
+    """A vector of an earlier content, or of a row the caller may not see, is evidence of nothing."""
     return row is not None and hit.content_version in {None, row.content_version}
-
-
-def _still_found(row: Ranked, current: set[int]) -> bool:
-    """A row whose only evidence is a stale vector was not found."""
-    return row.score.text_rank is not None or row.score.overlay_rank is not None or row.seq in current

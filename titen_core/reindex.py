@@ -53,7 +53,7 @@ async def reindex(
     await _destroy_retired(kernel, target)
     index = kernel.semantics.index_for(target)
     if index.colocated:
-        await index.prepare()
+        await kernel.store.outbox.prepare(index, target, kernel.clock())
     run = _Run(kernel, target, index, progress, attempts)
     await run.count()
     if before == str(target):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from titen_core.content import canonical_json
-from titen_core.errors import IdempotencyConflict, ModelAnswerInvalid, ModelError, SqlConstraint, SqlCorrupt, SqlMissing
+from titen_core.errors import IdempotencyConflict, ModelError, SqlConstraint, SqlCorrupt, SqlMissing
 from titen_core.kernel import Kernel
 from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
 from titen_core.protocols import Statement, Vector
@@ -86,9 +86,7 @@ async def embed_for_write(kernel: Kernel, text: str) -> tuple[SemanticState, Vec
         return state, None
     try:
         vectors = await kernel.semantics.embed([text], purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
-    except ModelError as failure:
-        if isinstance(failure, ModelAnswerInvalid):
-            kernel.semantics.forget()
+    except ModelError:
         kernel.wake()
         return state, None
     return state, vectors[0]

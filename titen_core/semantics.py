@@ -72,6 +72,7 @@ class Semantics:
         self._clock = clock
         self.expected_dimensions = expected_dimensions
         self._state: SemanticState | None = None
+        self._dimensions: int | None = None
         self._seen_ms = 0
         self._probed_ms = 0
         self._mismatched = False
@@ -86,6 +87,7 @@ class Semantics:
             state = await self._look(patience_ms)
             self._state, self._seen_ms = state, self._clock()
             self._mismatched = state.status in _MISMATCHES
+            self._dimensions = None if state.fingerprint is None else state.fingerprint.dimensions
         return state
 
     async def probe(self) -> SemanticState:
@@ -96,7 +98,6 @@ class Semantics:
         try:
             await self.embed([_SENTINEL], purpose="query", deadline_ms=limits.PROBE_DEADLINE_MS)
         except ModelAnswerInvalid:
-            self.forget()
             again = await self.state()
             unusable = SemanticState(SemanticStatus.UNAVAILABLE, "The embedder's answers cannot be used.")
             return again if again.status is not SemanticStatus.READY else unusable
@@ -112,10 +113,28 @@ class Semantics:
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["memory", "query"], deadline_ms: int
     ) -> list[Vector]:
-        """Vectors that may be stored or searched in this store. Raises ModelError."""
+        """Vectors that may be stored or searched in this store. Raises ModelError.
+
+        An answer that cannot be used may mean another model behind the same name: the state is looked
+        at again at the next call.
+        """
         if self.gateway is None:
             raise ModelUnavailable("No embedder is configured.")
-        return await self.gateway.embed(texts, purpose=purpose, deadline_ms=deadline_ms)
+        try:
+            vectors = await self.gateway.embed(texts, purpose=purpose, deadline_ms=deadline_ms)
+            self._refuse_other_dimensions(vectors)
+        except ModelAnswerInvalid:
+            self.forget()
+            raise
+        return vectors
+
+    def _refuse_other_dimensions(self, vectors: Sequence[Vector]) -> None:
+        """A gateway that was told to forget its probe takes whatever comes; the store's index does not."""
+        found = {len(vector) for vector in vectors} - {self._dimensions}
+        if found and self._dimensions is not None:
+            raise ModelAnswerInvalid(
+                f"The embedder answered {min(found)} dimensions; the store's vectors have {self._dimensions}."
+            )
 
     def _is_stale(self, state: SemanticState) -> bool:
         ready = state.status is SemanticStatus.READY
@@ -127,7 +146,8 @@ class Semantics:
     async def _look(self, patience_ms: int) -> SemanticState:
         if self.gateway is None:
             return SemanticState(
-                SemanticStatus.OFF, "No embedder is configured: recall is by text only. Set TITEN_EMBED to change that."
+                SemanticStatus.OFF,
+                "No embedder is configured: recall is by words only. Set TITEN_EMBED to change that.",
             )
         try:
             async with asyncio.timeout(patience_ms / 1000):
@@ -137,8 +157,8 @@ class Semantics:
             if wrong is not None:
                 return wrong
             index = self.index_for(fingerprint)
-            if index.colocated and await index.prepare():
-                await Outbox(self._meta.driver).requeue_everything(self._clock())
+            if index.colocated:
+                await Outbox(self._meta.driver).prepare(index, fingerprint, self._clock())
             description = await index.describe()
         except TimeoutError:
             return SemanticState(SemanticStatus.UNAVAILABLE, "The embedder did not answer in time.")
@@ -146,7 +166,7 @@ class Semantics:
             return SemanticState(SemanticStatus.UNAVAILABLE, str(failure))
         if description.dimensions not in {None, fingerprint.dimensions}:
             return _dimension_mismatch(fingerprint.dimensions, description.dimensions or 0, "the vector index has")
-        return SemanticState(SemanticStatus.READY, "Recall is by meaning and by text.", fingerprint, index)
+        return SemanticState(SemanticStatus.READY, "Recall is by meaning and by words.", fingerprint, index)
 
     async def _let_the_model_show_itself(self) -> None:
         """After a mismatch, have one text embedded: a gateway that meets other vectors than it knew looks again."""
@@ -160,7 +180,9 @@ class Semantics:
             return _dimension_mismatch(
                 fingerprint.dimensions, self.expected_dimensions or 0, "TITEN_EMBED_DIMS expects"
             )
-        stored = await self._meta.put_if_absent(FINGERPRINT_KEY, str(fingerprint))
+        stored = await self._meta.get(FINGERPRINT_KEY)
+        if stored is None:  # looked up first, since every batch waits for the writer
+            stored = await self._meta.put_if_absent(FINGERPRINT_KEY, str(fingerprint))
         if stored == str(fingerprint):
             return None
         stored_dimensions = _dimensions(stored)

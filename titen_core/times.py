@@ -1,12 +1,12 @@
 """Times as callers write them: integer milliseconds since the epoch, or RFC 3339 with an offset."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from titen_core import limits
 from titen_core.content import refusal
 
-__all__ = ["parse_span", "parse_time"]
+__all__ = ["iso_time", "parse_span", "parse_time"]
 
 # Hours and minutes are bounded here, since Python versions differ on 24:00 and on an offset of +07:60.
 _RFC3339 = re.compile(
@@ -16,6 +16,7 @@ _RFC3339 = re.compile(
 )
 _DIGITS = re.compile(r"-?\d{1,18}", re.ASCII)
 _SPAN = re.compile(r"(\d{1,6})([hdw])", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SPAN_MS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -44,6 +45,13 @@ def parse_span(field: str, value: str) -> int:
     return span
 
 
+def iso_time(time_ms: int) -> str:
+    """A time as RFC 3339 in UTC with `Z`; milliseconds are written where there are any."""
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    precision = "milliseconds" if time_ms % 1000 else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
 def _from_text(field: str, value: str) -> int:
     found = _RFC3339.fullmatch(value)
     if found is None:
@@ -53,7 +61,7 @@ def _from_text(field: str, value: str) -> int:
         moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if offset in 'Zz' else offset}").astimezone(UTC)
     except (ValueError, OverflowError) as failure:
         raise _unreadable(field) from failure
-    whole_seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    whole_seconds = int((moment - _EPOCH).total_seconds())
     return whole_seconds * 1000 + int((fraction or "0").ljust(3, "0")[:3])
 
 

@@ -84,10 +84,12 @@ def _files(db: Path) -> list[Finding]:
     standing = next((parent for parent in db.absolute().parents if parent.exists()), Path("/"))
     free = shutil.disk_usage(standing).free
     verdict = Verdict.BROKEN if free < FREE_BYTES_LEAST else Verdict.WARNING if free < FREE_BYTES_LOW else Verdict.OK
-    said = f"has {free // 1024**2} MiB free" + (
-        "" if verdict is Verdict.OK else "; make room before writes are refused"
-    )
+    said = f"has {_size(free)} free" + ("" if verdict is Verdict.OK else "; make room before writes are refused")
     return [*findings, Finding("disk", verdict, said, {"free_bytes": free})]
+
+
+def _size(count: int) -> str:
+    return f"{count // 1024**2:,} MiB" if count < 10 * 1024**3 else f"{count // 1024**3:,} GiB"
 
 
 async def _versions(driver: SqliteDriver) -> Finding:
@@ -120,7 +122,11 @@ async def _store(driver: SqliteDriver) -> AsyncIterator[Finding]:
         {"count": len(tenants)},
     )
     counts = await store.outbox.total()
-    said = f"has {counts.pending} memories waiting for their vector"
+    said = "has nothing waiting"
+    if counts.pending or counts.failed:
+        said = f"has {counts.pending} {'memory' if counts.pending == 1 else 'memories'} waiting for a vector"
+    if counts.pending and not counts.failed:
+        said += "; a running service or `titen repair` makes it"
     if counts.failed:
         said += f" and {counts.failed} given up; look at the embedder, then run `titen repair`"
     detail: dict[str, SqlValue] = {"pending": counts.pending, "failed": counts.failed}

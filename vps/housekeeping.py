@@ -57,16 +57,25 @@ class Housekeeping:
                 await task
 
     async def round(self) -> None:
-        """Everything that is due now, once."""
-        await self.heal_text()
-        await self._expire()
-        await self._drain()
+        """Everything that is due now, once. No part keeps another from its turn; raises the first failure."""
+        failures: list[Exception] = []
+        for part in (self.heal_text, self._expire, self._drain):
+            try:
+                await part()
+            except Exception as failure:  # raised again below
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     async def _run(self) -> None:
         failures = 0
+        claimed_before = True
         while not self._stopping.is_set():
             self._wake.clear()
             try:
+                if claimed_before:  # by a process that was killed: its rows need not wait for their leases to end
+                    await self._kernel.store.outbox.release_leases()
+                    claimed_before = False
                 await self.round()
                 failures = 0
                 await self._until_woken(await self._pause_s())

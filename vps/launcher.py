@@ -15,7 +15,7 @@ def main() -> None:
     if missing:
         print(  # noqa: T201 - click may be what is missing
             f"The titen command needs packages that are not installed ({', '.join(missing)});"
-            " run: pip install 'titen[vps]'",
+            " run: pip install 'titen[vps,local]'",
             file=sys.stderr,
         )
         sys.exit(_EXIT_USAGE)

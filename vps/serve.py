@@ -54,7 +54,13 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
 
 def _app(settings: Settings, runtime: Runtime) -> App:
-    return App(runtime.kernel, runtime="vps", log=log_line, cors_origins=frozenset(settings.cors_origins))
+    return App(
+        runtime.kernel,
+        runtime="vps",
+        log=log_line,
+        cors_origins=frozenset(settings.cors_origins),
+        jwt_secret=settings.jwt_secret,
+    )
 
 
 def _embeddings(state: SemanticState) -> str:

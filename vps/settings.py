@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from titen_core import limits
+from titen_core.jwt_auth import JwtSecret
 from vps.faults import EXIT_USAGE, Fault
 
 __all__ = [
@@ -58,6 +59,7 @@ class Settings:
     embed_write_deadline_ms: int
     embed_read_deadline_ms: int
     cors_origins: tuple[str, ...]
+    jwt_secret: JwtSecret | None = field(repr=False)
     api_key: str | None = field(repr=False)
     wrangler: str | None
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -189,7 +191,7 @@ def _parsed(name: str, rule: _Rule, text: str, origin: str) -> Any:
     try:
         return rule.parse(text)
     except ValueError:
-        spoken = origin if origin.startswith("--") else PREFIX + name.upper()
+        spoken = {"environment": PREFIX + name.upper(), "file": f"{name} in the settings file"}.get(origin, origin)
         raise Fault(f"{spoken} must be {rule.allowed}.", EXIT_USAGE) from None
 
 
@@ -261,6 +263,7 @@ _RULES: dict[str, _Rule] = {
     "embed_write_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.EMBED_WRITE_DEADLINE_MS)),
     "embed_read_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.EMBED_READ_DEADLINE_MS)),
     "cors_origins": _Rule(_origins, "origins such as https://app.example, separated by commas", default=""),
+    "jwt_secret": _Rule(JwtSecret, f"at least {limits.JWT_SECRET_BYTES} bytes of secret text", secret=True),
     "api_key": _Rule(_text, "a Titen API key, used with --url", secret=True),
     "wrangler": _Rule(_text, "the command that starts wrangler, such as `npx wrangler`"),
 }

@@ -10,16 +10,18 @@ from typing import Any, Final
 
 from workers import WorkerEntrypoint
 
-from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, setting
+from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, print_line, setting
 from adapters.cloudflare.d1 import D1Driver
 from adapters.cloudflare.http import read_request, write_response
 from adapters.cloudflare.vectorize import VectorizeIndex
+from adapters.cloudflare.watch import Watch
 from adapters.cloudflare.workers_ai import WorkersAIGateway
 from titen_core import limits
-from titen_core.errors import SqlBusy, SqlError, SqlFull
+from titen_core.errors import IndexUnavailable, SqlBusy, SqlError, SqlFull
 from titen_core.http.app import App
 from titen_core.http.messages import Request, Response
 from titen_core.ids import system_clock
+from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Fingerprint
 from titen_core.outbox import drain
@@ -57,8 +59,17 @@ class Service:
 
     def __init__(self, env: Any) -> None:
         self._woken = False
-        self.kernel = _kernel(env, self._wake)
-        self.app = App(self.kernel, runtime="cloudflare", log=_log, cors_origins=_cors_origins(env))
+        self._database = JsD1(env.DB)
+        self._index = None if setting(env, "VECTORIZE") is None else JsVectorize(env.VECTORIZE)
+        self._watch = Watch(_log, system_clock)
+        self.kernel = _kernel(env, self._database, self._index, self._wake)
+        self.app = App(
+            self.kernel,
+            runtime="cloudflare",
+            log=self._watch.line,
+            cors_origins=_cors_origins(env),
+            jwt_secret=_jwt_secret(env),
+        )
 
     def take_wake(self) -> bool:
         """Whether the core asked for housekeeping since the last call."""
@@ -69,12 +80,14 @@ class Service:
         """A few vectors, and a text index that a request found broken. Never raises."""
         await _logged("after_request", self._heal_text())
         await _logged("after_request", self._drain(DRAIN_AFTER_REQUEST_ITEMS))
+        self._watch.database(self._database.size_bytes)
 
     async def by_cron(self) -> None:
         """One bounded round; what it leaves is due at the next. Never raises."""
         await _logged("cron", self._heal_text())
         await _logged("cron", self._drain(DRAIN_BY_CRON_ITEMS))
         await _logged("cron", self._expire())
+        await _logged("cron", self._look_at_limits())
 
     def _wake(self) -> None:
         self._woken = True
@@ -84,6 +97,12 @@ class Service:
 
     async def _expire(self) -> None:
         await self.kernel.store.idempotency.expire(self.kernel.clock(), EXPIRED_ROWS)
+
+    async def _look_at_limits(self) -> None:
+        self._watch.database(self._database.size_bytes)
+        self._watch.tenants(await self.kernel.store.keys.newest_tenant_num())
+        if self._index is not None:
+            self._watch.index(await self._index.describe())
 
     async def _heal_text(self) -> None:
         """Make a broken text index anew, and fill in a part; the next round goes on."""
@@ -117,25 +136,28 @@ def _is_search(request: Request) -> bool:
     return request.path.rstrip("/").endswith("/search")
 
 
-def _kernel(env: Any, wake: Any) -> Kernel:
-    driver = TracedDriver(D1Driver(JsD1(env.DB)))
+def _kernel(env: Any, database: JsD1, index: JsVectorize | None, wake: Any) -> Kernel:
+    driver = TracedDriver(D1Driver(database))
     store = open_store(driver)
-    semantics = Semantics(store.meta, _gateway(env), _index_for(env), system_clock)
+    gateway = None if index is None else _gateway(env)
+    semantics = Semantics(store.meta, gateway, _index_for(index), system_clock)
     return Kernel(store, semantics, deadlines=_deadlines(env), wake=wake)
 
 
 def _gateway(env: Any) -> ModelGateway | None:
-    """None, and so recall by text alone, without the AI or the Vectorize binding, or with TITEN_EMBED=off."""
+    """None, and so recall by text alone, without the AI binding (or Vectorize), or with TITEN_EMBED=off."""
     models = setting(env, "AI")
-    if models is None or setting(env, "VECTORIZE") is None or setting(env, "TITEN_EMBED") == "off":
+    if models is None or setting(env, "TITEN_EMBED") == "off":
         return None
     return TracedGateway(WorkersAIGateway(JsAi(models)))
 
 
-def _index_for(env: Any) -> Any:
+def _index_for(index: JsVectorize | None) -> Any:
     def index_for(fingerprint: Fingerprint) -> ColocatedIndex | RemoteIndex:
         del fingerprint
-        return VectorizeIndex(JsVectorize(env.VECTORIZE))
+        if index is None:
+            raise IndexUnavailable("The Worker has no Vectorize binding.")
+        return VectorizeIndex(index)
 
     return index_for
 
@@ -150,6 +172,12 @@ def _cors_origins(env: Any) -> frozenset[str]:
     return frozenset(str(setting(env, "TITEN_CORS_ORIGINS") or "").replace(",", " ").split())
 
 
+def _jwt_secret(env: Any) -> JwtSecret | None:
+    """None, and so no sign-in by token, without TITEN_JWT_SECRET. A short one raises ValueError: nothing answers."""
+    value = setting(env, "TITEN_JWT_SECRET")
+    return JwtSecret(str(value)) if value else None
+
+
 async def _logged(where: str, work: Any) -> None:
     try:
         await work
@@ -158,4 +186,4 @@ async def _logged(where: str, work: Any) -> None:
 
 
 def _log(line: Mapping[str, object]) -> None:
-    print(json.dumps(line, separators=(",", ":")))  # noqa: T201 - Workers Logs reads JSON from the console
+    print_line(json.dumps(line, separators=(",", ":")))

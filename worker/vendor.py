@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "python_modules"
-PACKAGES = ("pydantic>=2.12,<3", "workers-runtime-sdk>=1.9,<2")
+PACKAGES = ("pydantic>=2.12,<3", "pyjwt>=2.10,<3", "workers-runtime-sdk>=1.9,<2")
 STEMMER = "snowballstemmer>=3.0,<4"
 STEMMER_MODULES = ("among.py", "basestemmer.py", "english_stemmer.py", "indonesian_stemmer.py")
 PLATFORM = (

@@ -21,6 +21,7 @@ __all__ = [
     "JsVectorize",
     "body_bytes",
     "javascript_response",
+    "print_line",
     "request_head",
     "setting",
 ]
@@ -31,6 +32,7 @@ class JsD1:
 
     def __init__(self, binding: Any) -> None:
         self._database = _raw(binding)
+        self.size_bytes: int | None = None
 
     async def query(self, statement: Statement) -> list[Row]:
         try:
@@ -45,7 +47,9 @@ class JsD1:
             answers = await self._database.batch(to_js([self._prepared(statement) for statement in statements]))
         except JsException as failure:
             _fail(failure)
-        return [answer["results"] for answer in _python(answers)]
+        told = _python(answers)
+        self.size_bytes = told[-1].get("meta", {}).get("size_after", self.size_bytes)
+        return [answer["results"] for answer in told]
 
     def _prepared(self, statement: Statement) -> Any:
         prepared = self._database.prepare(statement.sql)
@@ -126,9 +130,12 @@ async def body_bytes(request: Any, limit_bytes: int) -> bytes | None:
 
     Raises `BindingError` where the client left before it was all here.
     """
-    stream = request.js_object.body
+    incoming = request.js_object
+    stream = incoming.body
     if stream is None or stream is jsnull:
         return b""
+    if (length := _stated_length(incoming)) is not None:
+        return None if length > limit_bytes else await _whole_body(incoming)
     reader, body = stream.getReader(), bytearray()
     try:
         while not (part := await reader.read()).done:
@@ -139,6 +146,25 @@ async def body_bytes(request: Any, limit_bytes: int) -> bytes | None:
     except JsException as failure:
         _fail(failure)
     return bytes(body)
+
+
+def _stated_length(incoming: Any) -> int | None:
+    """What `Content-Length` says; HTTP ends the body there, so it needs no counting."""
+    stated = incoming.headers.get("content-length")
+    return int(stated) if isinstance(stated, str) and stated.isascii() and stated.isdigit() else None
+
+
+async def _whole_body(incoming: Any) -> bytes:
+    try:
+        content: bytes = (await incoming.arrayBuffer()).to_bytes()
+    except JsException as failure:
+        _fail(failure)
+    return content
+
+
+def print_line(text: str) -> None:
+    """One line to the Worker's log. Python's own output would cross to JavaScript letter by letter."""
+    js.console.log(text)
 
 
 def javascript_response(status: int, headers: Sequence[tuple[str, str]], body: bytes | None) -> Any:

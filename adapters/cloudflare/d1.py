@@ -9,6 +9,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from adapters.bounds import check_statement
@@ -20,6 +21,7 @@ from titen_core.protocols import Row, Statement
 __all__ = ["D1Driver"]
 
 ATTEMPTS_MAX: Final = 3
+SQL_KEPT: Final = 64  # texts of statements, at most a few KiB each
 PAUSE_MS: Final = 40  # before the second attempt; twice that before the third
 
 _READING: Final = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
@@ -48,7 +50,10 @@ class D1Driver:
             _check(statement)
         if not statements:
             return []
-        return await _answered(lambda: self._database.batch(statements), repeatable=all(map(_only_reads, statements)))
+        return await _answered(
+            lambda: self._database.batch(statements),
+            repeatable=all(_only_reads(statement.sql) for statement in statements),
+        )
 
 
 async def _answered(call: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
@@ -63,8 +68,9 @@ async def _answered(call: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _only_reads(statement: Statement) -> bool:
-    return bool(_READING.match(statement.sql)) and not _WRITING.search(statement.sql)
+@lru_cache(maxsize=SQL_KEPT)
+def _only_reads(sql: str) -> bool:
+    return bool(_READING.match(sql)) and not _WRITING.search(sql)
 
 
 def _check(statement: Statement) -> None:

@@ -69,11 +69,15 @@ class VectorizeIndex:
     async def search(
         self, access: Access, scope: Scope, filters: Filters, vector: Vector, k: int, now_ms: int
     ) -> VectorAnswer:
-        """See `VectorIndex.search`. Tags, confidence and `updated_at` have no index: the answer is then partial."""
+        """See `VectorIndex.search`. Tags, confidence and `updated_at` have no index.
+
+        The answer is then partial, unless the index had fewer vectors than it was asked for: nothing was cut.
+        """
         if access.subject_id is not None and scope.subject_id not in {None, access.subject_id}:
             return VectorAnswer(())
+        asked = min(k, MATCHES_MAX)
         options = {
-            "topK": min(k, MATCHES_MAX),
+            "topK": asked,
             "namespace": access.tenant_id,
             "returnValues": False,
             "returnMetadata": "none",
@@ -83,7 +87,8 @@ class VectorizeIndex:
             matches = await self._index.query(vector, options)
         except BindingError:
             raise IndexUnavailable("Vectorize did not answer the query.") from None
-        return VectorAnswer(tuple(_hit(*match) for match in matches), partial=_has_unindexed(filters))
+        hits = tuple(_hit(*match) for match in matches)
+        return VectorAnswer(hits, partial=_has_unindexed(filters) and len(hits) >= asked)
 
     async def upsert(self, records: Sequence[VectorRecord]) -> None:
         for part in _parts(records, UPSERT_VECTORS_MAX):

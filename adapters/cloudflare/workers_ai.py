@@ -19,6 +19,8 @@ BGE_M3: Final = "@cf/baai/bge-m3"
 DIMENSIONS: Final = 1024
 PROBE_TEXT: Final = "Titen remembers."
 
+_NUMBERS: Final = frozenset({float, int})  # and no bool, which is an int by inheritance
+
 _REFUSED: Final = re.compile(r"\b(3003|3006|3030|50(0[4-6]|1[0-9]))\b")
 """Codes that blame the input: bad input, payload too large, input too long (Workers AI, "Errors")."""
 
@@ -82,7 +84,7 @@ def _vectors(answer: Any, count: int) -> list[Vector]:
 
 
 def _vector(row: Any) -> Vector:
-    if not isinstance(row, list) or not all(type(value) is float or type(value) is int for value in row):
+    if not isinstance(row, list) or not _NUMBERS.issuperset(map(type, row)):
         raise ModelAnswerInvalid("Workers AI answered a vector with null or a value that is no number.")
     return normalised(row)
 

@@ -54,7 +54,8 @@ async def _request(scope: Message, receive: Receive) -> Request | None:
 async def _answer(response: Response, method: str, send: Send) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in response.headers]
     body = response.body
-    if isinstance(body, bytes) and not any(name == b"content-length" for name, _ in headers):
+    has_length = response.status == 204 or any(name == b"content-length" for name, _ in headers)  # RFC 9110, 8.6
+    if isinstance(body, bytes) and not has_length:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if method != "HEAD" and isinstance(body, AsyncIterator):

@@ -60,7 +60,7 @@ class SqliteVecIndex:
     async def describe(self) -> IndexDescription:
         return IndexDescription(dimensions=self._dimensions, metric="cosine", read_after_write=True)
 
-    async def prepare(self) -> bool:
+    async def prepare(self, refill: Sequence[Statement] = ()) -> None:
         """See `ColocatedIndex.prepare`. Tables that belong together are made together."""
         names = self._tables.names()
         try:
@@ -71,11 +71,10 @@ class SqliteVecIndex:
                 )
             )
             if found[0]["tables"] == len(names):
-                return False
-            await self._driver.batch([*self.destroy(), *(Statement(sql) for sql in self._tables.ddl())])
+                return
+            await self._driver.batch([*self.destroy(), *(Statement(sql) for sql in self._tables.ddl()), *refill])
         except SqlError as error:
             raise IndexUnavailable(f"the vector tables cannot be created: {error}") from error
-        return True
 
     async def search(
         self, access: Access, scope: Scope, filters: Filters, vector: Vector, k: int, now_ms: int

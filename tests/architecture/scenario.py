@@ -57,6 +57,7 @@ async def walk(service: Service, mood: Mood) -> list[Answered]:
     await _writes(step, service.clock)
     await _reads(step)
     await _locked(step, locked)
+    await _synapse(step, locked)
     await _keys(step)
     await _portability(step, await service.key(await service.tenant("other"), name="Eve"))
     await _misses(step)
@@ -158,6 +159,29 @@ async def _locked(step: _Walker, locked: str) -> None:
     await step("GET", "/v1/memories/tags", key=locked)
     await step("GET", "/v1/keys", key=locked)
     await step("GET", "/v1/principal", key=locked)
+
+
+async def _synapse(step: _Walker, locked: str) -> None:
+    await step("GET", "/v1/recall?subject_id=user_1&max_tokens=100")
+    await step("GET", "/v1/recall?subject_id=user_1&q=train")
+    await step("GET", "/v1/recall")
+    note = {"category": "note", "key": "note_redis", "content": "Try Redis", "tags": ["Cache"], "mind_id": "user_1"}
+    made = (await step("POST", "/memory", {**note, "expires_at": "2099-01-01T00:00:00Z"})).json["id"]
+    await step("POST", "/memory", {**note, "content": "Try Valkey"}, headers={"idempotency-key": "valkey"})
+    await step("POST", "/memory", {"category": "note", "key": "note_redis", "content": "no mind"})
+    await step("POST", "/memory", {**note, "source": "user"}, key=locked)
+    for target in ("", "/by-tag?tag=cache", "/search?q=valkey&tag=cache", "/expiring?within=2w", "/recall?q=valkey"):
+        await step("GET", f"/memory{target}", key=locked)
+        await step("GET", f"/memory{target}{'&' if '?' in target else '?'}mind_id=user_1")
+    await step("GET", "/memory?category=note&limit=1&mind_id=user_1")
+    await step("GET", f"/memory/{made}")
+    await step("GET", f"/memory/{made}?mind_id=user_2")
+    await step("PUT", f"/memory/{made}", {"content": "Try KeyDB", "key": "note_redis"}, key=locked)
+    await step("POST", f"/memory/{made}/verify", key=locked)
+    await step("POST", f"/memory/{made}/verify")
+    await step("DELETE", f"/memory/{made}", headers={"if-match": "99"})
+    await step("DELETE", f"/memory/{made}")
+    await step("PUT", f"/memory/{made}", {"priority": "low"})
 
 
 async def _keys(step: _Walker) -> None:

@@ -43,7 +43,7 @@ def test_only_open_doors_need_no_key() -> None:
 def test_a_reading_action_never_writes_and_a_changing_method_never_reads() -> None:
     reading = {Action.READ, Action.EXPORT, Action.NONE}
     for route in ROUTES:
-        changes = route.method in {"POST", "PATCH", "DELETE"} and route.name != "search_memories"
+        changes = route.method in {"POST", "PUT", "PATCH", "DELETE"} and route.name != "search_memories"
         lists_keys = route.method == "GET" and route.action is Action.KEYS
         assert (route.action in reading) != changes or lists_keys, route.name
 

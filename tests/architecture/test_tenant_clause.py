@@ -20,7 +20,10 @@ from titen_core.sql.fragments import Fragment
 from titen_core.sql.memories import row_identity
 from titen_core.transfer import export_page
 
-READS = {"get", "find", "history", "list", "expiring", "tags", "export", "standing", "recall", "change", "forget"}
+READS = {
+    *("get", "find", "history", "list", "expiring", "tags", "digest", "export", "standing", "recall"),
+    *("change", "forget"),
+}
 SECRET = "hidden"
 
 
@@ -47,6 +50,7 @@ async def leaks(service: Service, access: Access, foreign: Memory) -> set[str]:
         "list": lambda: rows.page(access, Scope(), Filters(), limit=9, before=None, now_ms=now_ms),
         "expiring": lambda: rows.expiring(access, Scope(), until_ms=now_ms + 10_000, limit=9, now_ms=now_ms),
         "tags": lambda: rows.tag_counts(access, Scope(), limit=9, now_ms=now_ms),
+        "digest": lambda: kernel.store.digests.read(access, limit=9, now_ms=now_ms),
         "export": lambda: export_page(kernel, access, after=None, limit=9),
         "standing": lambda: kernel.store.transfer.standing(access, [foreign]),
         "recall": lambda: recall(kernel, access, Scope(), Filters(), query=SECRET, limit=9),

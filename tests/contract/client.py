@@ -64,7 +64,8 @@ FILTERS = {
     "include_expired",
 }
 # Documents rather than envelopes.
-BARE_PATHS = ("/", "/openapi.json", "/v1/export")
+BARE_PATHS = ("/", "/openapi.json", "/v1/export", "/v1/recall")
+BARE_SURFACE = "/memory"
 WAIT_S = 30
 
 
@@ -143,6 +144,8 @@ class Ledger:
         with self._lock:
             if path == "/v1/memories" and answer.body is not None:
                 self._memories[answer.data["id"]] = api
+            elif path == BARE_SURFACE:
+                self._memories[answer.body["id"]] = api
             elif path == "/v1/keys":
                 self._keys[answer.data["id"]] = api
 
@@ -337,11 +340,15 @@ def _checked(method: str, path: str, response: httpx.Response) -> Answer:
         assert response.content == b"", where
     elif answer.status >= 400:
         _check_error(answer, where, is_readiness=path.rstrip("/") == "/readyz")
-    elif response.content and (path.rstrip("/") or "/") not in BARE_PATHS:
+    elif response.content and not _is_bare(path.rstrip("/") or "/"):
         assert isinstance(body, dict), where
         assert set(body) == {"data", "meta"}, where
         assert body["meta"]["request_id"] == headers["x-request-id"], where
     return answer
+
+
+def _is_bare(path: str) -> bool:
+    return path in BARE_PATHS or path == BARE_SURFACE or path.startswith(f"{BARE_SURFACE}/")
 
 
 def _check_error(answer: Answer, where: str, *, is_readiness: bool) -> None:

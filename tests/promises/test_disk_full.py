@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.promises.service import Service, at_once
+from tests.promises.service import Service, at_once, until
 from tests.promises.store import damage, half_memories
 from tests.runtimes.embedding_server import EmbeddingServer
 
@@ -131,4 +131,4 @@ def test_a_full_disk_loses_nothing_and_heals_by_itself(
         assert half_memories(service.database, drained=True) == []
         service.restart()
         assert contents(service) == acknowledged
-        assert service.api.call("GET", "/readyz").expect(200).data["status"] == "ready"
+        until(lambda: service.api.call("GET", "/readyz").status == 200, "it is ready")

@@ -123,7 +123,7 @@ def test_without_extras_it_is_a_library_and_its_command_names_what_is_missing(en
     for arguments in ([], ["serve"], ["--help"]):
         refused = environment.run("titen", *arguments)
         assert refused.returncode == 2
-        assert "pip install 'titen[vps]'" in refused.stderr
+        assert "pip install 'titen[vps,local]'" in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
         assert refused.stdout == ""
 

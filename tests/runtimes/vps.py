@@ -31,8 +31,8 @@ class VpsRuntime:
     name = "vps"
     disposable = True
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._embedder = EmbeddingServer().start()
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, dimensions: int = 64) -> None:
+        self._embedder = EmbeddingServer(dimensions).start()
         self._database = directory / "titen.db"
         self._log = directory / "service.log"
         self._port = free_port()

@@ -15,6 +15,7 @@ from adapters.sqlite.driver import SqliteDriver
 from adapters.sqlite.vec import SqliteVecIndex
 from titen_core.http.app import App
 from titen_core.http.messages import Request, Response
+from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.keys import KeyRequest, create_tenant, mint
 from titen_core.models import Access, Actor, Draft, PrincipalKind, Role, Tenant
@@ -196,12 +197,13 @@ async def open_service(
     *,
     wrap: Callable[[SqlDriver], SqlDriver] = lambda driver: driver,
     clock: Clock | None = None,
+    jwt_secret: JwtSecret | None = None,
 ) -> AsyncIterator[Service]:
     """A service over a database in the directory, which may hold one from before."""
     async with open_migrated(directory) as opened:
         driver, clock = wrap(opened), clock or Clock()
         kernel = kernel_over(driver, gateway, clock)
-        yield Service(App(kernel, runtime="tests"), kernel, clock, driver)
+        yield Service(App(kernel, runtime="tests", jwt_secret=jwt_secret), kernel, clock, driver)
 
 
 def access_of(

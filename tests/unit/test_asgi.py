@@ -110,3 +110,8 @@ def test_lifespan_and_other_protocols() -> None:
     _, sent, _ = exchange(Response(200), events, type="lifespan")
     assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert exchange(Response(200), [], type="websocket") == ([], [], 0)
+
+
+def test_an_answer_without_content_names_no_length() -> None:
+    _, sent, _ = exchange(Response(204, (("Allow", "GET"),)), body(b""))
+    assert sent[0]["headers"] == [(b"allow", b"GET")]

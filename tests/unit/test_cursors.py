@@ -63,3 +63,10 @@ def test_a_mangled_cursor_is_refused(mangled: str) -> None:
 def test_any_text_is_refused_and_never_a_fault(text: str) -> None:
     with pytest.raises(ValidationError):
         cursors.decode(ACCESS, "list", text, "cursor")
+
+
+@pytest.mark.parametrize("number", [-1, 2**53 + 1, 2**63, -(2**70), 10**400])
+def test_a_forged_position_that_sql_cannot_hold_is_refused(number: int) -> None:
+    forged = cursors.encode(None, "export", (number, "id"))
+    with pytest.raises(ValidationError, match="after is not a cursor"):
+        cursors.decode(None, "export", forged, "after")

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import pytest
+
 from adapters.sqlite.driver import SqliteDriver
 from tests.unit.kernel import WordModel, make_access, open_driver, over
 from titen_core import limits
@@ -164,6 +166,38 @@ def test_no_failure_ends_it_and_none_is_told_in_words(tmp_path: Path) -> None:
             await until(lambda: is_ready(kernel, access, written.memory.id))
             await housekeeping.stop()
             assert lines == [{"event": "housekeeping_failed", "error": "RuntimeError"}]
+
+    asyncio.run(main())
+
+
+def test_a_text_index_that_cannot_be_healed_holds_up_no_vector(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_driver(tmp_path) as driver:
+            access = await make_access(over(driver))
+            written = await remember(over(driver), access, Draft("u", "kereta"))
+            kernel = over(driver, WordModel())
+            text = dataclasses.replace(kernel.store.text, driver=Flaky(driver, 1_000))
+            kernel = dataclasses.replace(kernel, store=dataclasses.replace(kernel.store, text=text))
+            with pytest.raises(RuntimeError):
+                await Housekeeping(kernel, asyncio.Event(), Log()).round()
+            assert await is_ready(kernel, access, written.memory.id)
+
+    asyncio.run(main())
+
+
+def test_what_a_killed_process_had_claimed_is_taken_up_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_driver(tmp_path) as driver:
+            kernel = over(driver, WordModel())
+            access = await make_access(kernel)
+            written = await remember(over(driver), access, Draft("u", "kereta"))
+            state = await kernel.semantics.state()
+            assert state.fingerprint is not None
+            assert await kernel.store.outbox.claim("dead", state.fingerprint, limit=9, now_ms=system_clock())
+            housekeeping = Housekeeping(kernel, asyncio.Event(), Log(), idle_s=0.05)
+            housekeeping.start()
+            await until(lambda: is_ready(kernel, access, written.memory.id))
+            await housekeeping.stop()
 
     asyncio.run(main())
 

@@ -1,6 +1,7 @@
 """The outbox: every memory gets its vector, whatever fails and whenever the process dies."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from titen_core.outbox import Drained, backoff_ms, drain, repair
 from titen_core.protocols import Statement
 from titen_core.recall import recall
 from titen_core.remember import remember
+from titen_core.semantics import FINGERPRINT_KEY
 
 
 @dataclass
@@ -62,8 +64,8 @@ def run(directory: Path, case: Case) -> None:
     asyncio.run(whole())
 
 
-async def store(service: Service, access: Access, *contents: str) -> list[str]:
-    return [(await remember(service.kernel, access, draft(content))).memory.id for content in contents]
+async def store(service: Service, access: Access, *contents: str, subject_id: str = "user_1") -> list[str]:
+    return [(await remember(service.kernel, access, draft(content, subject_id))).memory.id for content in contents]
 
 
 async def status(service: Service, access: Access, memory_id: str) -> str:
@@ -220,6 +222,24 @@ def test_repair_touches_the_own_tenants_rows_only(tmp_path: Path) -> None:
     run(tmp_path, case)
 
 
+def test_a_key_locked_to_a_subject_repairs_and_counts_its_subject_only(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        locked = dataclasses.replace(access, subject_id="user_2")
+        await store(service, access, "red", "green")
+        await store(service, locked, "blue", subject_id="user_2")
+        mood.error = ModelRejected("no")
+        for _ in range(limits.OUTBOX_ATTEMPTS_MAX):
+            await drain(service.kernel)
+            service.clock.forward(limits.OUTBOX_BACKOFF_MAX_MS)
+        assert (await service.kernel.store.outbox.counts(access)).failed == 3
+        assert (await service.kernel.store.outbox.counts(locked)).failed == 1
+        done = await repair(service.kernel, locked)
+        assert (done.requeued, done.pending, done.failed) == (1, 1, 0)
+        assert await counted(service.driver, "memories", "index_status = 'error'") == 2
+
+    run(tmp_path, case)
+
+
 def test_two_drains_at_once_do_no_work_twice(tmp_path: Path) -> None:
     async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
         texts = [f"text {n}" for n in range(40)]
@@ -245,6 +265,20 @@ def test_a_lease_ends_by_itself(tmp_path: Path) -> None:
         assert await drain_all(service.kernel) == 0
         service.clock.forward(1)
         assert await drain_all(service.kernel) == 1
+
+    run(tmp_path, case)
+
+
+def test_a_server_that_has_not_noticed_the_stores_new_model_embeds_nothing_for_it(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        await store(service, access, *(f"memory {n}" for n in range(limits.DRAIN_ITEMS)))
+        mood.error = None
+        model.calls.clear()
+        await service.kernel.store.meta.put(FINGERPRINT_KEY, "test:others:16:cosine:l2")
+        service.clock.forward(limits.PROBE_KEPT_MS - 1)
+        assert await drain(service.kernel) == Drained(0, 0, more=False)
+        assert model.calls == []
+        assert await counted(service.driver, "vector_outbox", "lease IS NULL") == limits.DRAIN_ITEMS
 
     run(tmp_path, case)
 
@@ -373,3 +407,16 @@ def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, written: boo
 
         asyncio.run(_a_day(directory, failing))
         asyncio.run(resumed(directory))
+
+
+def test_work_written_by_a_clock_that_was_ahead_is_not_left_for_a_year(tmp_path: Path) -> None:
+    async def case(service: Service, access: Access, model: WordModel, mood: Moody) -> None:
+        service.clock.forward(365 * 86_400_000)
+        [memory_id] = await store(service, access, "red")
+        service.clock.forward(-365 * 86_400_000)
+        mood.error = None
+        service.kernel.semantics.forget()
+        assert await drain_all(service.kernel) == 1
+        assert await status(service, access, memory_id) == "ready"
+
+    run(tmp_path, case)

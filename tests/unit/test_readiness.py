@@ -1,7 +1,8 @@
 """Readiness: what is degraded, what is failed, and who is told how much."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from adapters.sqlite.driver import SqliteDriver
 from tests.unit.kernel import WordModel
 from tests.unit.service import Clock, Reply, Service, access_of, draft, drain_all, kernel_over, open_service
 from titen_core import limits
-from titen_core.errors import ModelRejected, ModelUnavailable
+from titen_core.errors import ModelRejected, ModelUnavailable, SqlBusy, SqlError
 from titen_core.http.app import App
 from titen_core.http.messages import Request
 from titen_core.models import Role
-from titen_core.protocols import Statement
+from titen_core.protocols import Row, SqlDriver, Statement
 from titen_core.remember import remember
 from titen_core.sql.meta import LATEST_MIGRATION
 
@@ -100,6 +101,37 @@ def test_an_empty_database_is_not_ready_and_alive(tmp_path: Path) -> None:
             await driver.close()
 
     asyncio.run(case())
+
+
+@dataclass
+class Broken:
+    """A driver that answers nothing."""
+
+    inner: SqlDriver
+    error: SqlError | None = None
+
+    async def query(self, statement: Statement) -> list[Row]:
+        if self.error is not None:
+            raise self.error
+        return await self.inner.query(statement)
+
+    async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        return await self.inner.batch(statements)
+
+
+@pytest.mark.parametrize("error", [SqlError("input/output error"), SqlBusy("locked")], ids=["broken", "busy"])
+def test_a_store_that_cannot_be_read_is_named_whoever_asks(tmp_path: Path, error: SqlError) -> None:
+    async def whole() -> None:
+        async with open_service(tmp_path, wrap=Broken) as service:
+            key = await service.key(await service.tenant())
+            assert isinstance(service.driver, Broken)
+            service.driver.error = error
+            for caller in (None, key):
+                reply = await ready(service, caller)
+                assert (reply.status, reply.data) == (503, {"status": "failed", "codes": ["DATABASE_UNAVAILABLE"]})
+                assert (await service.call("GET", "/healthz", key=caller)).status == 200
+
+    asyncio.run(whole())
 
 
 def test_a_configured_embedder_that_is_down_fails(tmp_path: Path) -> None:

@@ -352,6 +352,29 @@ def test_a_hit_of_an_outdated_content_is_no_hit(tmp_path: Path, monkeypatch: pyt
     run(tmp_path, case, WordModel())
 
 
+def test_an_outdated_vector_lends_its_rank_to_no_row_that_words_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def case(service: Service, access: Access) -> None:
+        changed, other = await store(service, access, "Prefers the train", "A ferry by night")
+        stale = (await change(service.kernel, access, changed, Patch(content="No ferry"))).memory
+        current = await service.kernel.store.memories.get(access, other)
+        assert current is not None
+        state = await service.kernel.semantics.state()
+
+        async def search(*asked: object) -> VectorAnswer:
+            return VectorAnswer((VectorHit(stale.seq, 0.9, 1), VectorHit(current.seq, 0.5, 1)))
+
+        monkeypatch.setattr(type(state.index), "search", search)
+        scores = {item.memory.id: item.score for item in (await ask(service, access, "ferry")).items}
+        assert (scores[changed].vector_rank, scores[changed].similarity) == (None, None)
+        assert scores[changed].text_rank is not None
+        assert scores[other].vector_rank == 1
+        assert scores[other].rrf_score > scores[changed].rrf_score
+
+    run(tmp_path, case, WordModel())
+
+
 async def heal(service: Service) -> None:
     index = service.kernel.store.text
     await index.recreate()

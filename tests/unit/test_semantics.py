@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.kernel import WordModel
-from tests.unit.service import Clock, Service, access_of, counted, draft, drain_all, open_migrated, open_service
+from tests.unit.kernel import FailingDriver, Killed, WordModel
+from tests.unit.service import (
+    Clock,
+    Service,
+    access_of,
+    counted,
+    draft,
+    drain_all,
+    kernel_over,
+    open_migrated,
+    open_service,
+)
 from titen_core import limits
 from titen_core.errors import IndexUnavailable, ModelAnswerInvalid, ModelError, ModelUnavailable
 from titen_core.models import Filters, Fingerprint, Scope
 from titen_core.protocols import IndexDescription
+from titen_core.purge import Selector, purge
 from titen_core.recall import recall
 from titen_core.remember import remember
 from titen_core.semantics import FINGERPRINT_KEY, Semantics
@@ -209,3 +220,81 @@ def test_a_probe_asks_for_a_vector_and_remembers_a_good_answer_only(tmp_path: Pa
         assert (await semantics.probe()).status == "ready"
 
     run(tmp_path, case)
+
+
+def test_a_vector_of_another_size_is_refused_by_every_path_and_loses_no_memory(tmp_path: Path) -> None:
+    """The model behind the name changed while the state of a moment ago still calls it ready."""
+
+    async def case(service: Service, model: Tempered) -> None:
+        kernel, access = service.kernel, access_of(await service.tenant())
+        assert (await kernel.semantics.state()).status == "ready"
+        model.dimensions = 32
+        written = await remember(kernel, access, draft("Prefers the train"))
+        assert (written.outcome, written.memory.index_status) == ("stored", "pending")
+        assert (await kernel.semantics.state()).status == "EMBEDDING_DIMENSION_MISMATCH"
+
+        model.dimensions = 16
+        service.clock.forward(limits.PROBE_FAILED_KEPT_MS)
+        assert (await kernel.semantics.state()).status == "ready"
+        model.dimensions = 32
+        assert await drain_all(kernel) == 0
+        assert await counted(service.driver, "vector_outbox", "lease IS NULL") == 1
+        assert (await kernel.semantics.state()).status == "EMBEDDING_DIMENSION_MISMATCH"
+
+        model.dimensions = 16
+        service.clock.forward(limits.OUTBOX_BACKOFF_MAX_MS)
+        assert await drain_all(kernel) == 1
+        model.dimensions = 32
+        found = await recall(kernel, access, Scope(), Filters(), query="train", limit=5)
+        assert (found.channels.vector, len(found.items)) == ("degraded", 1)
+
+    run(tmp_path, case)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before the batch", "after the batch"])
+def test_a_lost_index_fills_again_though_the_process_dies_making_it(tmp_path: Path, written: bool) -> None:
+    async def case() -> None:
+        async with open_service(tmp_path, WordModel()) as service:
+            access = access_of(await service.tenant())
+            await remember(service.kernel, access, draft("Prefers the train"))
+            await _lose_the_index(service)
+            dying = kernel_over(FailingDriver(service.driver, 0, written), WordModel(), service.clock)
+            with pytest.raises(Killed):
+                await dying.semantics.state()
+        async with open_service(tmp_path, WordModel()) as service:
+            assert await drain_all(service.kernel) == 1
+            found = await recall(service.kernel, access, Scope(), Filters(), query="train", limit=5)
+            assert found.items[0].score.vector_rank == 1
+
+    asyncio.run(case())
+
+
+def test_a_purge_on_a_store_that_lost_its_index_lets_it_fill_again(tmp_path: Path) -> None:
+    async def case(service: Service, model: Tempered) -> None:
+        access = access_of(await service.tenant())
+        await remember(service.kernel, access, draft("Prefers the train"))
+        gone = await remember(service.kernel, access, draft("Prefers the ferry"))
+        await _lose_the_index(service)
+        assert (await purge(service.kernel, access, Selector((gone.memory.id,)))).is_clean
+        assert await drain_all(service.kernel) == 1
+        found = await recall(service.kernel, access, Scope(), Filters(), query="train", limit=5)
+        assert found.items[0].score.vector_rank == 1
+
+    run(tmp_path, case)
+
+
+async def _lose_the_index(service: Service) -> None:
+    index = (await service.kernel.semantics.state()).index
+    assert index is not None
+    assert index.colocated
+    await service.driver.batch(index.destroy())
+
+
+def test_looking_at_a_store_that_is_as_it_was_writes_nothing(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_service(tmp_path, WordModel()) as service:
+            await service.kernel.semantics.state()
+            again = kernel_over(FailingDriver(service.driver, 0, written=False), WordModel(), service.clock)
+            assert (await again.semantics.state()).status == "ready"
+
+    asyncio.run(case())

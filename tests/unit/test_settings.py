@@ -110,6 +110,15 @@ def test_an_embedder_that_cannot_be_made(environ: dict[str, str], words: str) ->
         require_embedder(read(environ=environ), local_available=lambda: False)
 
 
+def test_a_bad_value_is_blamed_on_its_source() -> None:
+    with pytest.raises(Fault, match=r"^--port must"):
+        read(flags={"port": "x"})
+    with pytest.raises(Fault, match=r"^TITEN_PORT must"):
+        read(environ={"TITEN_PORT": "x"})
+    with pytest.raises(Fault, match=r"^port in the settings file must"):
+        read(file={"port": "x"})
+
+
 def test_cors_origins() -> None:
     assert read(environ={"TITEN_CORS_ORIGINS": "https://a.example/, https://b.example"}).cors_origins == (
         "https://a.example",
@@ -170,7 +179,7 @@ def test_the_file_is_toml_with_lower_case_names(load: Callable[..., Settings]) -
         ("port = \n", "is not TOML"),
         ("port = true\n", "port must be"),
         ("[embed]\nmode = 1\n", "embed must be"),
-        ("port = 99999\n", "TITEN_PORT must be"),
+        ("port = 99999\n", "port in the settings file must be"),
     ],
 )
 def test_a_bad_file_is_one_sentence(load: Callable[..., Settings], text: str, words: str) -> None:

@@ -1,7 +1,8 @@
 """The text index by itself: weights, scope terms, hostile text."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from tests.unit.service import Service, access_of, counted, draft, open_service
 from titen_core import limits
 from titen_core.errors import SqlError
 from titen_core.models import Access, Filters, Scope
-from titen_core.protocols import Statement
+from titen_core.protocols import Row, SqlDriver, Statement
 from titen_core.remember import remember
-from titen_core.sql.text_index import TextAnswer
+from titen_core.sql.text_index import TextAnswer, TextIndex
 from titen_core.text import QueryTerm, query_terms
 
 Case = Callable[[Service, Access], Awaitable[None]]
@@ -172,5 +173,41 @@ def test_a_write_that_cannot_update_the_index_is_not_half_done(tmp_path: Path) -
             await store(service, access, "red")
         for table in ("memories", "memory_events", "vector_outbox"):
             assert await counted(service.driver, table) == 0
+
+    run(tmp_path, case)
+
+
+@dataclass
+class Interrupted:
+    """A driver in front of which another process makes the index anew, right before the next batch."""
+
+    inner: SqlDriver
+    meanwhile: Callable[[], Awaitable[None]] | None
+
+    async def query(self, statement: Statement) -> list[Row]:
+        return await self.inner.query(statement)
+
+    async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return await self.inner.batch(statements)
+
+
+@pytest.mark.parametrize("steps_before", [1, 2])
+def test_an_index_made_anew_during_a_refill_is_filled_from_the_beginning(tmp_path: Path, steps_before: int) -> None:
+    """Two processes notice the same broken index, and the later one throws away what the first has filled."""
+
+    async def case(service: Service, access: Access) -> None:
+        text = service.kernel.store.text
+        seqs = await store(service, access, *(f"kereta nomor {number}" for number in range(limits.DRAIN_ITEMS + 3)))
+        await text.recreate()
+        for _ in range(steps_before):
+            assert await text.refill_step()
+        other = TextIndex(Interrupted(service.driver, text.recreate))
+        while await other.refill_step():
+            pass
+        assert {hit.seq for hit in (await look(service, access, "kereta")).hits} == set(seqs)
+        assert not await text.is_refilling()
 
     run(tmp_path, case)

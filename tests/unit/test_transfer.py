@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adapters.sqlite.driver import SqliteDriver
 from tests.unit.kernel import FailingDriver, Killed, WordModel, make_access, open_driver, open_kernel, over
 from titen_core import limits
 from titen_core.errors import ValidationError
@@ -20,6 +21,7 @@ from titen_core.kernel import Kernel
 from titen_core.memories import change, forget, get, restore, verify
 from titen_core.models import Access, Category, Draft, Filters, Kind, Patch, PrincipalKind, Scope, Source
 from titen_core.outbox import drain
+from titen_core.protocols import Row, Statement
 from titen_core.recall import recall
 from titen_core.remember import remember
 from titen_core.transfer import ImportReport, export_page, import_lines
@@ -99,6 +101,39 @@ def lines(*records: Any) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
+def test_an_export_under_writes_can_be_imported_again(tmp_path: Path) -> None:
+    """A memory that changes between the reading of its row and of its history."""
+
+    class Overtaken(SqliteDriver):
+        async def query(self, statement: Statement) -> list[Row]:
+            if "memory_events AS e" in statement.sql and "count(*)" not in statement.sql:
+                await self.meanwhile()
+            return await super().query(statement)
+
+        async def meanwhile(self) -> None:
+            raise NotImplementedError
+
+    async def case() -> None:
+        async with open_driver(tmp_path):
+            pass
+        driver = Overtaken(tmp_path / "titen.db")
+        kernel = over(driver)
+        here, there = await make_access(kernel), await make_access(kernel)
+        memory_id = (await remember(kernel, here, Draft("s", "Likes tea"))).memory.id
+
+        async def meanwhile() -> None:
+            await change(kernel, here, memory_id, Patch(content="Likes coffee"))
+
+        driver.meanwhile = meanwhile  # type: ignore[method-assign]
+        page = await export_page(kernel, here, after=None, limit=100)
+        record = json.loads(page.splitlines()[0])
+        assert (record["content"], [event["version"] for event in record["events"]]) == ("Likes tea", [1])
+        assert (await import_all(kernel, there, page.encode()))[0].imported == 1
+        await driver.close()
+
+    run(case())
+
+
 def test_a_round_trip_gives_the_same_bytes_with_pages_of_any_size(tmp_path: Path) -> None:
     async def case() -> None:
         async with open_kernel(tmp_path) as kernel:
@@ -116,6 +151,90 @@ def test_a_round_trip_gives_the_same_bytes_with_pages_of_any_size(tmp_path: Path
             assert (again.imported, again.unchanged, again.errors) == (0, 7, ())
 
     run(case())
+
+
+def test_metadata_nested_as_deep_as_the_api_takes_it_comes_back_in(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            here, there = await make_access(kernel), await make_access(kernel)
+            await remember(kernel, here, Draft("s", "Deep", metadata=nested(limits.METADATA_DEPTH)))
+            exported = await export_all(kernel, here)
+            (report,) = await import_all(kernel, there, exported)
+            assert (report.imported, report.errors) == (1, ())
+            assert await export_all(kernel, there) == exported
+
+    run(case())
+
+
+def test_metadata_nested_deeper_than_an_export_may_hold_is_a_line_error(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            (report,) = await import_all(kernel, access, lines(a_record(metadata=nested(limits.METADATA_DEPTH + 1))))
+            assert report.imported == 0
+            assert report.errors[0].message == "metadata nests deeper than 63 levels."
+
+    run(case())
+
+
+def test_a_memory_with_a_history_too_long_for_a_line_moves_with_the_latest_of_it(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            here, there = await make_access(kernel), await make_access(kernel)
+            padding = {"note": '"' * 4_000}
+            written = await remember(kernel, here, Draft("s", "0 " + "é" * 4_000, metadata=padding))
+            for n in range(1, 80):
+                await change(kernel, here, written.memory.id, Patch(content=f"{n} " + "é" * 4_000))
+            exported = await export_all(kernel, here)
+            line, _ = exported.splitlines()
+            assert limits.IMPORT_LINE_BYTES * 0.97 < len(line) <= limits.IMPORT_LINE_BYTES
+            assert [event["version"] for event in json.loads(line)["events"]][-1] == 80
+            (report,) = await import_all(kernel, there, exported)
+            assert (report.imported, report.errors) == (1, ())
+            assert await export_all(kernel, there) == exported
+            (again,) = await import_all(kernel, here, exported)
+            assert (again.unchanged, again.errors) == (1, ())
+
+    run(case())
+
+
+def test_a_body_of_bad_lines_is_read_in_bounded_parts(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            bad = b"\n 1\r\n" * (limits.IMPORT_LINES_COUNT + 1)
+            first, second = await import_all(kernel, access, bad + lines(a_record()))
+            assert (first.failed, first.next_line) == (limits.IMPORT_LINES_COUNT, 2 * limits.IMPORT_LINES_COUNT + 2)
+            assert (second.failed, second.imported, second.next_line) == (1, 1, None)
+
+    run(case())
+
+
+def test_others_have_their_turn_between_the_lines_of_an_import(tmp_path: Path) -> None:
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            beside = asyncio.create_task(other())
+            await import_lines(kernel, access, b"1\n" * 500)
+            beside.cancel()
+            assert turns >= 499
+
+    run(case())
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: Any = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return {**value}
 
 
 def test_imported_memories_are_found_by_words_and_after_a_drain_by_meaning(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_doctor_on_what_is_no_store(tmp_path: Path, store: Store) -> None:
     loose = titen("doctor", "--db", store.db)
     assert loose.code == 0
     assert "chmod 600" in loose.out
+    assert "All is well" not in loose.out
 
 
 def test_repair_embeds_what_waits(store: Store) -> None:
@@ -103,6 +104,7 @@ def test_repair_embeds_what_waits(store: Store) -> None:
         done = titen("repair", "--db", store.db, "--json", env=env)
         assert done.code == 0, done.err
         assert (done.document["requeued"], done.document["completed"], done.document["pending"]) == (1, 1, 0)
+        assert titen("repair", "--db", store.db, env=env).out == "No vector was missing.\n"
 
 
 def test_repair_mends_the_text_index(store: Store) -> None:
@@ -196,7 +198,7 @@ def test_reindex_moves_the_store_to_another_model(store: Store) -> None:
     assert "reindex again" in gone.err
 
 
-GROUPS = {"tenant": ("create", "list"), "key": ("create", "list", "revoke")}
+GROUPS = {"tenant": ("create", "list"), "key": ("create", "list", "revoke"), "token": ("create",)}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_serve_prints_one_line_and_says_that_it_is_text_only(store: Store) -> No
         assert len(service.lines) == 1
     sentences = [line for line in service.err.splitlines() if not line.startswith("{")]
     assert len(sentences) == 1
-    assert "by text only" in sentences[0]
+    assert "by words only" in sentences[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -168,6 +168,13 @@ def test_up_makes_everything_and_keeps_the_key(tmp_path: Path) -> None:
         assert key_file.read_text() == f"{api_key}\n"
         service.stop()
     assert api_key not in service.err
+
+
+def test_up_with_bad_settings_makes_nothing(tmp_path: Path) -> None:
+    ran = titen("up", "--db", tmp_path / "new" / "titen.db", env={"TITEN_EMBED": "endpoint"})
+    assert (ran.code, ran.out) == (2, "")
+    assert "TITEN_EMBED_BASE_URL" in ran.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_printed_commands_work_when_pasted(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """`init`, `migrate`, `tenant` and `key` as real commands."""
 
+import asyncio
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
 
+from tests.unit.kernel import open_driver
 from tests.vps.conftest import Store
 from tests.vps.process import ROOT, titen
+from titen_core.sql.keys import Keys
+from vps.compose import operator_access
+from vps.first_key import first_key
 
 
 def test_init_answers_tenant_key_and_secret(tmp_path: Path) -> None:
@@ -32,6 +37,27 @@ def test_init_after_migrate_makes_the_first_key(tmp_path: Path) -> None:
     assert titen("migrate", "--db", db, "--json").document["applied"]
     assert titen("migrate", "--db", db, "--json").document == {"applied": []}
     assert titen("init", "--db", db, "--json").code == 0
+
+
+def test_first_starts_at_once_make_one_tenant_and_one_key(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_driver(tmp_path) as driver:
+            made = [each for each in await asyncio.gather(*(first_key(driver) for _ in range(8))) if each is not None]
+            assert len(made) == 1
+            (tenant, minted) = made[0]
+            assert await Keys(driver).tenants() == [tenant]
+            assert [key.id for key in await Keys(driver).list(operator_access(tenant), 10)] == [minted.key.id]
+
+    asyncio.run(main())
+
+
+def test_init_leaves_a_store_of_several_tenants_alone(tmp_path: Path) -> None:
+    db = tmp_path / "titen.db"
+    titen("migrate", "--db", db)
+    titen("tenant", "create", "--db", db, "--name", "one")
+    assert titen("init", "--db", db, "--json").code == 0
+    assert titen("tenant", "create", "--db", db, "--name", "two").code == 0
+    assert titen("init", "--db", db, "--json").code == 1
 
 
 def test_the_secret_is_nowhere_in_the_store(store: Store) -> None:
@@ -71,6 +97,14 @@ def test_tenants_and_keys(store: Store) -> None:
     revoked = titen("key", "revoke", key["key_id"], "--db", store.db, "--json").document
     assert revoked["revoked_at"] is not None
     assert titen("key", "revoke", "nobody", "--db", store.db).code == 1
+
+
+def test_a_new_key_says_what_it_is_bound_to(store: Store) -> None:
+    made = titen(
+        *("key", "create", "--db", store.db, "--role", "reader", "--principal", "widget", "--kind", "service"),
+        *("--subject", "user_1", "--expires", "2100-01-01T00:00:00Z"),
+    )
+    assert "locked to the subject user_1, until 2100-01-01T00:00:00Z." in made.out
 
 
 def test_a_bad_option_is_one_sentence(store: Store) -> None:

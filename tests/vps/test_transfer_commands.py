@@ -53,7 +53,9 @@ def test_there_and_back_is_byte_identical(filled: Store, tmp_path: Path) -> None
     assert first.read_bytes() == second.read_bytes()
 
     third_store = make_store(tmp_path / "third")
-    assert titen("import", second, "--db", third_store.db).code == 0
+    imported = titen("import", second, "--db", third_store.db)
+    assert imported.code == 0
+    assert "`titen repair`" in imported.out
     to_stdout = titen("export", "--db", third_store.db)
     assert to_stdout.out.encode() == first.read_bytes()
     assert f"Exported {RECORDS} memories" in to_stdout.err
@@ -71,6 +73,13 @@ def test_an_export_goes_on_where_it_stopped(filled: Store, tmp_path: Path) -> No
     assert part.read_bytes() == whole.read_bytes()
     assert titen("export", part, "--db", filled.db, "--resume", "--json").document["records"] == RECORDS
     assert part.read_bytes() == whole.read_bytes()
+
+
+def test_a_refused_export_leaves_no_file(store: Store, service: Service, tmp_path: Path) -> None:
+    file, remote = tmp_path / "out.jsonl", ("--url", service.url, "--api-key")
+    refused = titen("export", file, *remote, "titen_a_b")
+    assert (refused.code, file.exists()) == (1, False)
+    assert titen("export", file, *remote, store.api_key).code == 0
 
 
 def test_bad_lines_and_a_missing_end_are_told(filled: Store, tmp_path: Path) -> None:

@@ -45,5 +45,5 @@ def test_without_the_extra_it_says_what_to_install(unpacked: Path) -> None:
     ran = _run(unpacked, "serve", options=("-S",))  # no site-packages: a plain install, as far as extras go
     assert ran.returncode == 2
     assert ran.stdout == ""
-    assert "pip install 'titen[vps]'" in ran.stderr
+    assert "pip install 'titen[vps,local]'" in ran.stderr
     assert ran.stderr.count("\n") == 1

@@ -20,6 +20,7 @@ from titen_core.errors import (
     PayloadTooLarge,
     SqlBusy,
     SqlCorrupt,
+    SqlError,
     SqlFull,
     SqlMissing,
     StorageFull,
@@ -31,6 +32,7 @@ from titen_core.http.messages import Request, Response, body_limit
 from titen_core.http.routes import ROUTES
 from titen_core.http.routing import Answer, Call, Matched, find_route
 from titen_core.ids import sha256_hex
+from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Kernel
 from titen_core.models import Action, Principal
 from titen_core.policy import grant
@@ -61,12 +63,19 @@ class App:
     """The whole HTTP surface over one kernel."""
 
     def __init__(
-        self, kernel: Kernel, *, runtime: str, log: Log = _silent, cors_origins: frozenset[str] = frozenset()
+        self,
+        kernel: Kernel,
+        *,
+        runtime: str,
+        log: Log = _silent,
+        cors_origins: frozenset[str] = frozenset(),
+        jwt_secret: JwtSecret | None = None,
     ) -> None:
         self._kernel = kernel
         self._runtime = runtime
         self._log = log
         self._cors_origins = cors_origins
+        self._jwt_secret = jwt_secret
 
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises."""
@@ -108,22 +117,27 @@ class App:
             exchange.tenant_id = principal.tenant_id
         call = self._call(request, matched, principal, exchange)
         answer = await matched.route.handler(call)
-        return answer if isinstance(answer, Response) else _envelope(answer, exchange)
+        if isinstance(answer, Response):
+            return answer
+        return _bare(answer) if matched.route.bare else _envelope(answer, exchange)
 
     async def _caller(self, request: Request, action: Action) -> Principal | None:
-        """Who is calling. Open routes look at a key too, but do without one."""
+        """Who is calling. Open routes look at a key too, but do without one, and without a store to look it up in."""
         authorization = request.headers.get("authorization")
         if action is Action.NONE:
             return await self._optional_caller(authorization)
-        return await authenticate(authorization, self._kernel.store.keys, self._kernel.clock)
+        return await self._authenticated(authorization)
 
     async def _optional_caller(self, authorization: str | None) -> Principal | None:
         if authorization is None:
             return None
         try:
-            return await authenticate(authorization, self._kernel.store.keys, self._kernel.clock)
-        except (Unauthenticated, SqlMissing):
+            return await self._authenticated(authorization)
+        except (Unauthenticated, SqlError):
             return None
+
+    async def _authenticated(self, authorization: str | None) -> Principal:
+        return await authenticate(authorization, self._kernel.store.keys, self._kernel.clock, self._jwt_secret)
 
     def _call(self, request: Request, matched: Matched, principal: Principal | None, exchange: _Exchange) -> Call:
         route = matched.route
@@ -159,7 +173,7 @@ class App:
         return (
             ("Access-Control-Allow-Origin", origin),
             ("Access-Control-Allow-Headers", "authorization, content-type, idempotency-key, if-match"),
-            ("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE"),
+            ("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"),
             ("Vary", "Origin"),
         )
 
@@ -194,6 +208,10 @@ def _place(failure: BaseException) -> str:
 def _envelope(answer: Answer, exchange: _Exchange) -> Response:
     body = {"data": answer.data, "meta": {"request_id": exchange.request_id, **answer.meta}}
     return Response(answer.status, (("Content-Type", "application/json"), *answer.headers), _json(body))
+
+
+def _bare(answer: Answer) -> Response:
+    return Response(answer.status, (("Content-Type", "application/json"), *answer.headers), _json(answer.data))
 
 
 def _error(failure: TitenError, exchange: _Exchange) -> Response:

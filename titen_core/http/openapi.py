@@ -92,10 +92,11 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in named
     ]
     for name, schema in _query_properties(route.query).items():
-        parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+        required = route.query.model_fields[name].is_required()
+        parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
     if route.idempotent:
         parameters.append(_header("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255}))
-    if route.method in {"PATCH", "DELETE"} and "{id}" in route.path and route.path.startswith("/v1/memories"):
+    if route.method in {"PATCH", "PUT", "DELETE"} and route.path in {"/v1/memories/{id}", "/memory/{id}"}:
         parameters.append(_header("If-Match", {"type": "string", "pattern": '^"?[1-9][0-9]{0,9}"?$'}))
     return parameters
 
@@ -146,7 +147,9 @@ def _success(route: Route, status: int) -> dict[str, Any]:
     if route.answer is None:
         schema = {"type": "string"} if route.media_type != "application/json" else _open_object()
         return {"description": _REASONS[status], "content": {route.media_type: {"schema": schema}}}
-    data = {"type": "array", "items": _ref(route.answer)} if route.many else _ref(route.answer)
+    data: dict[str, Any] = {"type": "array", "items": _ref(route.answer)} if route.many else _ref(route.answer)
+    if route.bare:
+        return {"description": _REASONS[status], "content": {"application/json": {"schema": data}}}
     envelope = {
         "type": "object",
         "properties": {"data": data, "meta": _ref(route.meta or Meta)},

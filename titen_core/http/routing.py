@@ -54,7 +54,7 @@ class Route:
     """One line of the API: what it needs, what it takes, what it answers.
 
     `action` decides the role; `Action.NONE` needs no key. `answer` is the model of `data` (in a list
-    where `many`), `errors` the statuses beyond those every route can give.
+    where `many`; without the envelope where `bare`), `errors` the statuses beyond those every route can give.
     """
 
     method: str
@@ -64,6 +64,7 @@ class Route:
     summary: str
     answer: type[pydantic.BaseModel] | None = None
     many: bool = False
+    bare: bool = False
     meta: type[pydantic.BaseModel] | None = None
     query: type[Query] | type[pydantic.BaseModel] = NoQuery
     body: type[pydantic.BaseModel] | None = None

@@ -29,14 +29,17 @@ from titen_core.times import parse_time
 
 __all__ = [
     "ChannelsOut",
+    "Confidence",
     "DegradedOut",
     "DeleteQuery",
     "DeletedOut",
+    "DigestQuery",
     "EmptyBody",
     "ErrorAnswer",
     "ErrorOut",
     "EventOut",
     "ExpiringQuery",
+    "ExpiryTime",
     "ExportQuery",
     "FilterFields",
     "HealthOut",
@@ -52,6 +55,7 @@ __all__ = [
     "ListQuery",
     "MemoryOut",
     "Meta",
+    "Name",
     "NewKeyOut",
     "NoQuery",
     "Output",
@@ -73,7 +77,10 @@ __all__ = [
     "SourceBody",
     "SourceOut",
     "TagOut",
+    "Tags",
+    "Text",
     "WrittenOut",
+    "lenient",
 ]
 
 T = TypeVar("T")
@@ -90,7 +97,9 @@ Text = Annotated[
         }
     ),
 ]
-Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=16)]
+Tags = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=limits.TAG_BYTES)]], Field(max_length=limits.TAGS_COUNT)
+]
 # Not JsonValue: it recurses, and pydantic-core gives up at 50 levels in a Worker, at 255 elsewhere. What is
 # here came out of a JSON parser that counts to JSON_DEPTH.
 Metadata = Annotated[
@@ -108,24 +117,35 @@ Metadata = Annotated[
 AS_TEXT = "as_text"
 """Validation context: values come from a query string, where an integer is written in digits."""
 
+_TIME_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": limits.TIME_MAX_MS},
+            {"type": "string", "format": "date-time", "maxLength": 40},
+        ],
+        "description": "Milliseconds since the epoch, or RFC 3339 with an offset.",
+    }
+)
 
-def _time(field: str) -> Any:
+
+def _read_time(field: str) -> BeforeValidator:
     def moment(value: object, info: ValidationInfo) -> int:
         return parse_time(field, value, as_text=bool(info.context and info.context.get(AS_TEXT)))
 
-    return Annotated[
-        int,
-        BeforeValidator(moment),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "integer", "minimum": 0, "maximum": limits.TIME_MAX_MS},
-                    {"type": "string", "format": "date-time", "maxLength": 40},
-                ],
-                "description": "Milliseconds since the epoch, or RFC 3339 with an offset.",
-            }
-        ),
-    ]
+    return BeforeValidator(moment)
+
+
+def _time(field: str) -> Any:
+    return Annotated[int, _read_time(field), _TIME_SCHEMA]
+
+
+def lenient(enum: type[T]) -> Any:
+    """The enum in a strict model: its values arrive as text."""
+    return Annotated[enum, Field(strict=False)]
+
+
+ExpiryTime = Annotated[int, _read_time("expires_at"), _TIME_SCHEMA]
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class Input(BaseModel):
@@ -154,10 +174,6 @@ class SourceBody(Input):
         )
 
 
-def _lenient(enum: type[T]) -> Any:
-    return Annotated[enum, Field(strict=False)]
-
-
 class RememberBody(Input):
     """Give `content`. Omitted fields keep their value where the same memory exists already."""
 
@@ -165,15 +181,15 @@ class RememberBody(Input):
     subject_id: Name | None = None
     agent_id: Name | None = None
     run_id: Name | None = None
-    kind: _lenient(Kind) | None = None  # type: ignore[valid-type]
-    category: _lenient(Category) | None = None  # type: ignore[valid-type]
+    kind: lenient(Kind) | None = None  # type: ignore[valid-type]
+    category: lenient(Category) | None = None  # type: ignore[valid-type]
     key: Name | None = None
     tags: Tags | None = None
-    priority: _lenient(Priority) | None = None  # type: ignore[valid-type]
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    priority: lenient(Priority) | None = None  # type: ignore[valid-type]
+    confidence: Confidence | None = None
     source: SourceBody | None = None
     metadata: Metadata | None = None
-    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+    expires_at: ExpiryTime | None = None
 
     def record(self, subject_id: str) -> Draft:
         """The validated draft. Raises ValidationError."""
@@ -208,11 +224,11 @@ class PatchBody(Input):
 
     content: Text | None = None
     tags: Tags | None = None
-    priority: _lenient(Priority) | None = None  # type: ignore[valid-type]
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    priority: lenient(Priority) | None = None  # type: ignore[valid-type]
+    confidence: Confidence | None = None
     source: SourceBody | None = None
     metadata: Metadata | None = None
-    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+    expires_at: ExpiryTime | None = None
     expected_version: Annotated[int, Field(ge=1, le=2**53)] | None = None
 
     def record(self) -> Patch:
@@ -260,7 +276,7 @@ class FilterFields(Input):
     priority: _some(Priority) = []  # type: ignore[valid-type]
     verified: bool | None = None
     author: _some(Author) = []  # type: ignore[valid-type]
-    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    min_confidence: Confidence | None = None
     created_after: _time("created_after") | None = None  # type: ignore[valid-type]
     created_before: _time("created_before") | None = None  # type: ignore[valid-type]
     updated_after: _time("updated_after") | None = None  # type: ignore[valid-type]
@@ -297,11 +313,11 @@ class SearchBody(Input):
 
 class KeyBody(Input):
     principal: Name
-    kind: _lenient(PrincipalKind)  # type: ignore[valid-type]
-    role: _lenient(Role)  # type: ignore[valid-type]
+    kind: lenient(PrincipalKind)  # type: ignore[valid-type]
+    role: lenient(Role)  # type: ignore[valid-type]
     subject_id: Name | None = None
     label: Annotated[str, Field(max_length=limits.LABEL_BYTES)] = ""
-    expires_at: _time("expires_at") | None = None  # type: ignore[valid-type]
+    expires_at: ExpiryTime | None = None
 
 
 # Query strings. Values arrive as text, so these models are not strict.
@@ -330,6 +346,14 @@ class ListQuery(FilterFields):
 class ExpiringQuery(ScopeQuery):
     within: Annotated[str, Field(pattern=r"^[0-9]{1,6}[hdw]$")] = "7d"
     limit: Annotated[int, Field(ge=1, le=limits.LIST_LIMIT_MAX)] = limits.LIST_LIMIT_DEFAULT
+
+
+class DigestQuery(Query):
+    subject_id: Name | None = None
+    max_tokens: Annotated[int, Field(ge=limits.DIGEST_TOKENS_MIN, le=limits.DIGEST_TOKENS_MAX)] = (
+        limits.DIGEST_TOKENS_DEFAULT
+    )
+    q: Annotated[str, Field(min_length=1, max_length=limits.QUERY_BYTES)] | None = None
 
 
 class HistoryQuery(Query):
@@ -590,7 +614,8 @@ class ErrorAnswer(Output):
 
 def clean_filter_tags(tags: list[str]) -> tuple[str, ...]:
     """Tags of a filter: not limited to 16, otherwise as on a memory."""
-    return tuple(tag for start in range(0, len(tags), 16) for tag in clean_tags(tags[start : start + 16]))
+    step = limits.TAGS_COUNT
+    return tuple(tag for start in range(0, len(tags), step) for tag in clean_tags(tags[start : start + step]))
 
 
 def clean_patch(metadata: dict[str, Any]) -> dict[str, Any]:

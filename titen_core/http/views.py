@@ -4,8 +4,21 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from titen_core.models import ApiKey, IndexStatus, Memory, MemoryEvent, Outcome, Principal, Scope, Source, Written
+from titen_core.models import (
+    ApiKey,
+    IndexStatus,
+    Memory,
+    MemoryEvent,
+    Outcome,
+    Principal,
+    PrincipalKind,
+    Scope,
+    Source,
+    Written,
+)
+from titen_core.ranking import Score
 from titen_core.recall import Channels, Found
+from titen_core.times import iso_time
 
 __all__ = [
     "channels_view",
@@ -15,6 +28,7 @@ __all__ = [
     "memory_view",
     "principal_view",
     "scope_view",
+    "synapse_view",
     "written_view",
 ]
 
@@ -62,7 +76,7 @@ def item_view(found: Found) -> dict[str, Any]:
     view = memory_view(found.memory)
     for name in ("verified_at", "verified_by", "deleted_at"):
         del view[name]
-    return {**view, "score": dataclasses.asdict(found.score)}
+    return {**view, "score": _score(found.score)}
 
 
 def event_view(event: MemoryEvent) -> dict[str, Any]:
@@ -116,6 +130,37 @@ def channels_view(channels: Channels) -> Mapping[str, Any]:
     return {
         "channels": {"vector": channels.vector, "text": channels.text, "overlay": channels.overlay},
         "degraded": {"semantic": channels.vector == "degraded", "lexical": channels.text == "degraded"},
+    }
+
+
+def synapse_view(row: Memory) -> dict[str, Any]:
+    """A memory in Synapse's anatomy: its source is who wrote it, its mind the subject, its times are text."""
+    shown = row.deleted_at_ms is None
+    return {
+        "id": row.id,
+        "category": row.category,
+        "key": row.key,
+        "content": row.content if shown else None,
+        "tags": list(row.tags) if shown else [],
+        "priority": row.priority,
+        "source": "user" if row.author is PrincipalKind.HUMAN else "agent",
+        "verified": row.verified,
+        "confidence": row.confidence,
+        "expires_at": None if row.expires_at_ms is None else iso_time(row.expires_at_ms),
+        "mind_id": row.subject_id,
+        "created_at": iso_time(row.created_at_ms),
+        "updated_at": iso_time(row.updated_at_ms),
+    }
+
+
+def _score(score: Score) -> dict[str, Any]:
+    """Field by field: `dataclasses.asdict` copies deeply, which costs ten times as much."""
+    return {
+        "vector_rank": score.vector_rank,
+        "text_rank": score.text_rank,
+        "overlay_rank": score.overlay_rank,
+        "rrf_score": score.rrf_score,
+        "similarity": score.similarity,
     }
 
 

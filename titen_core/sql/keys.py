@@ -47,6 +47,11 @@ class Keys:
         rows = await self.driver.query(Statement("SELECT id, num, name, created_at FROM tenants ORDER BY num"))
         return [_tenant(row) for row in rows]
 
+    async def newest_tenant_num(self) -> int:
+        """The number of the latest tenant, and so how many there have been; for the operator."""
+        rows = await self.driver.query(Statement("SELECT max(num) AS num FROM tenants"))
+        return integer(rows[0]["num"])
+
     async def tenant(self, tenant_id: str) -> Tenant | None:
         """One tenant by id."""
         rows = await self.driver.query(
@@ -74,6 +79,35 @@ class Keys:
             ),
         ]
         return bool((await self.driver.batch(statements))[-1])
+
+    async def create_first(self, tenant: Tenant, key: ApiKey, *, principal_id: str, secret_hash: str) -> Tenant | None:
+        """The store's first key, and its tenant where there is none yet; None where somebody can sign in already.
+
+        One batch: of two first starts at once, one makes both and the other makes nothing. A single
+        tenant that was left without a key gets it. `tenant.num` is the store's to choose.
+        """
+        found = await self.driver.batch(
+            [
+                Statement(_FIRST_TENANT, (tenant.id, tenant.name, tenant.created_at_ms)),
+                Statement(_FIRST_PRINCIPAL, (principal_id, key.principal, key.kind, key.created_at_ms)),
+                Statement(
+                    _FIRST_KEY,
+                    (
+                        *(key.id, key.role, key.subject_id, secret_hash, key.label, key.created_at_ms),
+                        *(key.expires_at_ms, key.principal, key.kind),
+                    ),
+                ),
+                Statement(_TENANT_OF_KEY, (key.id,)),
+            ]
+        )
+        return _tenant(found[-1][0]) if found[-1] else None
+
+    async def has_any(self) -> bool:
+        """Whether some tenant has a key, in use or revoked; for the operator. A look, which decides no race."""
+        rows = await self.driver.query(
+            Statement("SELECT EXISTS (SELECT 1 FROM tenants AS t JOIN api_keys AS k ON k.tenant_id = t.id) AS found")
+        )
+        return bool(rows[0]["found"])
 
     async def list(self, access: Access, limit: int) -> list[ApiKey]:
         """Keys the access may see, those in use first, oldest first, without secrets."""
@@ -120,6 +154,31 @@ FROM api_keys AS k
 JOIN principals AS p ON p.id = k.principal_id AND p.tenant_id = k.tenant_id
 JOIN tenants AS t ON t.id = k.tenant_id
 WHERE k.id = ?
+"""
+
+_FIRST_TENANT = """
+INSERT INTO tenants (id, name, created_at) SELECT ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM tenants)
+"""
+
+# The only tenant, if it has no key: a second row of `tenants` makes the comparison false.
+_KEYLESS = """(SELECT max(num) FROM tenants) = (SELECT min(num) FROM tenants)
+  AND NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.tenant_id = t.id)"""
+
+_FIRST_PRINCIPAL = f"""
+INSERT INTO principals (id, tenant_id, name, kind, created_at)
+SELECT ?, t.id, ?, ?, ? FROM tenants AS t WHERE {_KEYLESS}
+ON CONFLICT (tenant_id, name) DO NOTHING
+"""
+
+_FIRST_KEY = f"""
+INSERT INTO api_keys (id, tenant_id, principal_id, role, subject_id, secret_hash, label, created_at, expires_at)
+SELECT ?, t.id, p.id, ?, ?, ?, ?, ?, ?
+FROM tenants AS t JOIN principals AS p ON p.tenant_id = t.id AND p.name = ? AND p.kind = ?
+WHERE {_KEYLESS}
+"""
+
+_TENANT_OF_KEY = """
+SELECT t.id, t.num, t.name, t.created_at FROM api_keys AS k JOIN tenants AS t ON t.id = k.tenant_id WHERE k.id = ?
 """
 
 _SHOWN = """

@@ -27,14 +27,14 @@ from titen_core.models import (
     Unset,
     Written,
 )
-from titen_core.protocols import SqlDriver, Statement
+from titen_core.protocols import Row, SqlDriver, Statement
 from titen_core.sql.fragments import Fragment, all_of
 from titen_core.sql.predicates import live, matching, not_deleted, permitted, readable
 from titen_core.sql.rows import MEMORY_COLUMNS, SNAPSHOT, event, integer, memory, text
 from titen_core.sql.text_index import put_text, remove_text
 from titen_core.sql.vectors import enqueue
 
-__all__ = ["Change", "Extra", "MemoryRows", "default_confidence", "draft_identity", "row_identity"]
+__all__ = ["Change", "Extra", "Hydrated", "MemoryRows", "default_confidence", "draft_identity", "row_identity"]
 
 T = TypeVar("T")
 
@@ -62,6 +62,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Hydrated:
+    """A row behind an index hit, read further only if it is shown: most candidates are not."""
+
+    row: Row
+
+    @property
+    def content_version(self) -> int:
+        return integer(self.row["content_version"])
+
+    def memory(self) -> Memory:
+        return memory(self.row)
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryRows:
     """Reads and writes `memories` and `memory_events`. Raises the driver's SqlErrors."""
 
@@ -85,7 +99,7 @@ class MemoryRows:
 
     async def hydrate(
         self, access: Access, scope: Scope, filters: Filters, seqs: Sequence[int], now_ms: int
-    ) -> dict[int, Memory]:
+    ) -> dict[int, Hydrated]:
         """The rows behind index hits, by seq: only those the caller may see now and asked for."""
         where = all_of(
             (
@@ -94,7 +108,7 @@ class MemoryRows:
             )
         )
         rows = await self.driver.query(Statement(_SELECT.format(where=where.sql), where.params))
-        return {found.seq: found for found in map(memory, rows)}
+        return {integer(row["seq"]): Hydrated(row) for row in rows}
 
     async def page(
         self,

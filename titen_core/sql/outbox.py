@@ -12,8 +12,9 @@ from titen_core import limits
 from titen_core.models import Access, Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Row, SqlDriver, Statement, Vector
 from titen_core.sql.fragments import Fragment
+from titen_core.sql.predicates import permitted
 from titen_core.sql.rows import MEMORY_COLUMNS, integer, memory, optional_integer, optional_text, text
-from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector
+from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector, still_the_model
 
 __all__ = ["Outbox", "OutboxCounts", "Work"]
 
@@ -54,10 +55,16 @@ class Outbox:
     driver: SqlDriver
 
     async def claim(self, lease: str, fingerprint: Fingerprint, *, limit: int, now_ms: int) -> list[Work]:
-        """Lease up to `limit` due rows; nobody else gets them for OUTBOX_LEASE_MS."""
-        _, found = await self.driver.batch(
+        """Lease up to `limit` due rows; nobody else gets them for OUTBOX_LEASE_MS.
+
+        No row where the store has moved to another model: vectors of this one would not be stored.
+        """
+        ours = still_the_model(fingerprint)
+        until_ms = now_ms + limits.OUTBOX_LEASE_MS
+        _, _, found = await self.driver.batch(
             [
-                Statement(_CLAIM, (lease, now_ms + limits.OUTBOX_LEASE_MS, now_ms, now_ms, limit)),
+                Statement(_CLOCK_WENT_BACK, (now_ms, now_ms + limits.OUTBOX_BACKOFF_MAX_MS)),
+                Statement(_CLAIM.format(ours=ours.sql), (lease, until_ms, now_ms, now_ms, *ours.params, limit)),
                 Statement(_WORK, (str(fingerprint), lease)),
             ]
         )
@@ -133,27 +140,42 @@ class Outbox:
         return decode_vector(text(rows[0]["vector"])) if rows else None
 
     async def requeue(self, access: Access, now_ms: int) -> int:
-        """Make the tenant's given-up and waiting rows due now; answers how many."""
+        """Make the given-up and waiting rows that the caller may see due now; answers how many."""
+        mine = permitted(access)
         rows, _ = await self.driver.batch(
             [
-                Statement(_REQUEUE, (now_ms, access.tenant_id)),
-                Statement(_UNMARK_FAILED, (access.tenant_id, access.tenant_id)),
+                Statement(_REQUEUE.format(mine=mine.sql), (now_ms, access.tenant_id, *mine.params)),
+                Statement(_UNMARK_FAILED.format(mine=mine.sql), (*mine.params, access.tenant_id)),
             ]
         )
         return len(rows)
 
-    async def requeue_everything(self, now_ms: int) -> None:
-        """Every live memory of every tenant_id, after an index was lost: canonical vectors fill it again."""
-        await self.driver.batch(
+    async def release_leases(self) -> None:
+        """Make claimed rows of every tenant_id claimable again, for a process that starts after a hard kill.
+
+        Safe while another process drains: it finds its lease gone and stores nothing, so at worst one
+        batch is embedded twice.
+        """
+        await self.driver.batch([Statement(_RELEASE_ALL)])
+
+    async def prepare(self, index: ColocatedIndex, fingerprint: Fingerprint, now_ms: int) -> None:
+        """Make a missing index of this model anew; if it is the store's, every live memory of every tenant_id is due.
+
+        Canonical vectors fill it again, with no model call. Raises `IndexUnavailable`.
+        """
+        ours = still_the_model(fingerprint)
+        await index.prepare(
             [
-                Statement(_ENQUEUE_ALL, (now_ms, now_ms)),
-                Statement(_ALL_PENDING),
+                Statement(_ENQUEUE_ALL.format(ours=ours.sql), (now_ms, now_ms, *ours.params)),
+                Statement(_ALL_PENDING.format(ours=ours.sql), ours.params),
             ]
         )
 
     async def counts(self, access: Access) -> OutboxCounts:
-        """The tenant's own counts."""
-        return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE tenant_id = ?", (access.tenant_id,))))
+        """Counts of the rows that the caller may see: its tenant's, or its subject's where the key is locked."""
+        mine = permitted(access)
+        where = f"tenant_id = ? AND EXISTS (SELECT 1 FROM memories AS m WHERE m.seq = vector_outbox.seq AND {mine.sql})"
+        return _counts(await self.driver.query(Statement(f"{_COUNTS} WHERE {where}", (access.tenant_id, *mine.params))))
 
     async def total(self) -> OutboxCounts:
         """Counts of the whole store; for the operator and for draining to the end."""
@@ -174,11 +196,18 @@ class Outbox:
         return optional_integer(rows[0]["due"])
 
 
+_CLOCK_WENT_BACK = """
+UPDATE vector_outbox SET next_attempt_at = ?, lease = NULL, lease_until = NULL
+WHERE failed = 0 AND next_attempt_at > ? /* every tenant_id */
+"""
+"""No wait is longer than OUTBOX_BACKOFF_MAX_MS: a later time was written by a clock that has gone back since."""
+
 _CLAIM = """
 UPDATE vector_outbox SET lease = ?, lease_until = ?
 WHERE seq IN (
   SELECT o.seq FROM vector_outbox AS o
   WHERE o.failed = 0 AND o.next_attempt_at <= ? AND (o.lease_until IS NULL OR o.lease_until <= ?)
+    AND {ours}
   ORDER BY o.next_attempt_at, o.seq LIMIT ?) /* every tenant_id */
 RETURNING seq
 """
@@ -223,26 +252,32 @@ WHERE (seq, tenant_id) IN (SELECT o.seq, o.tenant_id FROM json_each(?) AS item
 """
 
 _UNMARK_FAILED = """
-UPDATE memories SET index_status = 'pending'
-WHERE tenant_id = ? AND index_status = 'error'
-  AND seq IN (SELECT o.seq FROM vector_outbox AS o WHERE o.tenant_id = ?)
+UPDATE memories AS m SET index_status = 'pending'
+WHERE {mine} AND m.index_status = 'error'
+  AND m.seq IN (SELECT o.seq FROM vector_outbox AS o WHERE o.tenant_id = ?)
 """
 
 _REQUEUE = """
 UPDATE vector_outbox SET attempts = 0, failed = 0, next_attempt_at = ?, lease = NULL, lease_until = NULL
-WHERE tenant_id = ? RETURNING seq
+WHERE tenant_id = ? AND EXISTS (SELECT 1 FROM memories AS m WHERE m.seq = vector_outbox.seq AND {mine})
+RETURNING seq
+"""
+
+_RELEASE_ALL = """
+UPDATE vector_outbox SET lease = NULL, lease_until = NULL WHERE lease IS NOT NULL /* every tenant_id */
 """
 
 _ENQUEUE_ALL = """
 INSERT INTO vector_outbox (seq, tenant_id, target, next_attempt_at, created_at)
 SELECT m.seq, m.tenant_id, m.content_version, ?, ?
-FROM tenants AS t CROSS JOIN memories AS m ON m.tenant_id = t.id WHERE m.deleted_at IS NULL
+FROM tenants AS t CROSS JOIN memories AS m ON m.tenant_id = t.id
+WHERE m.deleted_at IS NULL AND {ours}
 ON CONFLICT (seq) DO NOTHING
 """
 
 _ALL_PENDING = """
 UPDATE memories SET index_status = 'pending'
-WHERE tenant_id IN (SELECT id FROM tenants) AND deleted_at IS NULL
+WHERE tenant_id IN (SELECT id FROM tenants) AND deleted_at IS NULL AND index_status = 'ready' AND {ours}
 """
 
 _COUNTS = """

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from titen_core.protocols import SqlDriver
+from titen_core.sql.digest import DigestRows
 from titen_core.sql.idempotency import Idempotency
 from titen_core.sql.keys import Keys
 from titen_core.sql.memories import MemoryRows
@@ -22,6 +23,7 @@ class SqlStore:
 
     driver: SqlDriver
     memories: MemoryRows
+    digests: DigestRows
     text: TextIndex
     outbox: Outbox
     idempotency: Idempotency
@@ -37,6 +39,7 @@ def open_store(driver: SqlDriver) -> SqlStore:
     return SqlStore(
         driver=driver,
         memories=MemoryRows(driver),
+        digests=DigestRows(driver),
         text=TextIndex(driver),
         outbox=Outbox(driver),
         idempotency=Idempotency(driver),

@@ -25,7 +25,7 @@ from titen_core.models import Access, Filters, Scope
 from titen_core.protocols import Row, SqlDriver, Statement
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.predicates import readable
-from titen_core.sql.rows import integer
+from titen_core.sql.rows import integer, text
 from titen_core.text import QueryTerm, index_terms
 
 __all__ = [
@@ -163,15 +163,20 @@ class TextIndex:
         )
 
     async def refill_step(self) -> bool:
-        """Fill in the next rows after `recreate`; True while there is more to do. Resumable."""
+        """Fill in the next rows after `recreate`; True while there is more to do. Resumable.
+
+        The note moves on only from where it was read: another process may have made the index anew.
+        """
         noted = await self.driver.query(Statement("SELECT value FROM titen_meta WHERE key = 'text_refill'"))
         if not noted:
             return False
-        rows = await self.driver.query(Statement(_NEXT_ROWS, (int(str(noted[0]["value"])), limits.DRAIN_ITEMS)))
+        after = text(noted[0]["value"])
+        rows = await self.driver.query(Statement(_NEXT_ROWS, (int(after), limits.DRAIN_ITEMS)))
         if not rows:
-            await self.driver.batch([Statement("DELETE FROM titen_meta WHERE key = 'text_refill'")])
-            return False
-        await self.driver.batch([statement for row in rows for statement in _refill(row)] + [_note(rows[-1])])
+            await self.driver.batch([Statement(_REFILLED, (after,))])
+            return await self.is_refilling()
+        refilled = [statement for row in rows for statement in _refill(row)]
+        await self.driver.batch([*refilled, Statement(_REFILLED_TO, (text(rows[-1]["seq"]), after))])
         return True
 
     async def is_refilling(self) -> bool:
@@ -315,8 +320,8 @@ def _answer(rows: Sequence[Row]) -> TextAnswer:
     return TextAnswer(hits, integer(rows[0]["total"]) if rows else 0)
 
 
-def _hex(text: str) -> str:
-    return text.encode().hex()
+def _hex(name: str) -> str:
+    return name.encode().hex()
 
 
 _NEXT_ROWS = """
@@ -326,10 +331,10 @@ WHERE m.seq > ? ORDER BY m.seq LIMIT ?
 """
 
 
+_REFILLED_TO = "UPDATE titen_meta SET value = ? WHERE key = 'text_refill' AND value = ?"
+_REFILLED = "DELETE FROM titen_meta WHERE key = 'text_refill' AND value = ?"
+
+
 def _refill(row: Row) -> list[Statement]:
     same = Fragment("m.tenant_id = ? AND m.seq = ? AND m.version = ?", (row["tenant_id"], row["seq"], row["version"]))
     return put_text(integer(row["tenant_num"]), str(row["content"]), same)
-
-
-def _note(last: Row) -> Statement:
-    return Statement("UPDATE titen_meta SET value = ? WHERE key = 'text_refill'", (str(integer(last["seq"])),))

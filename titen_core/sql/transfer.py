@@ -44,7 +44,8 @@ class Transfer:
         """At most `limit` records after a position, fewer once EXPORT_PAGE_EVENTS are passed, at least one.
 
         Events are counted and not weighed: how they are written differs between stores, and a page
-        must end at the same record in each.
+        must end at the same record in each. Rows and events are read one after the other, so events of
+        a change in between are left out: a record's history ends with the record's version.
         """
         found = await self.driver.query(_page(access, after, limit + 1, deleted=deleted))
         kept: list[Memory] = []
@@ -55,7 +56,8 @@ class Transfer:
             kept.append(memory(row))
             events += integer(row["events"])
         histories = await self.histories(access, [row.id for row in kept])
-        return Page(tuple((row, histories.get(row.id, ())) for row in kept), more=len(kept) < len(found))
+        rows = tuple((row, _until(row.version, histories.get(row.id, ()))) for row in kept)
+        return Page(rows, more=len(kept) < len(found))
 
     async def holds(self, access: Access, position: tuple[int, str]) -> bool:
         """Whether the caller has a record at this position, deleted ones included."""
@@ -152,6 +154,10 @@ def _page(access: Access, after: tuple[int, str] | None, limit: int, *, deleted:
     if after is not None:
         where = all_of((where, Fragment("(m.created_at, m.id) > (?, ?)", after)))
     return Statement(_PAGE.format(where=where.sql), (*where.params, limit))
+
+
+def _until(version: int, events: Sequence[MemoryEvent]) -> Sequence[MemoryEvent]:
+    return [noted for noted in events if noted.version <= version]
 
 
 def _among(access: Access, memory_ids: Iterable[str]) -> Fragment:

@@ -13,7 +13,16 @@ from titen_core.models import Fingerprint
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Statement, Vector
 from titen_core.sql.fragments import Fragment, all_of
 
-__all__ = ["attach_vector", "decode_vector", "encode_int8", "encode_vector", "enqueue", "finish", "remove_vector"]
+__all__ = [
+    "attach_vector",
+    "decode_vector",
+    "encode_int8",
+    "encode_vector",
+    "enqueue",
+    "finish",
+    "remove_vector",
+    "still_the_model",
+]
 
 
 def encode_vector(vector: Vector) -> str:
@@ -61,7 +70,7 @@ def attach_vector(
 
     Nothing happens for rows that are deleted, or when the store has moved to another model meanwhile.
     """
-    rows = all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint)))
+    rows = all_of((where, Fragment("m.deleted_at IS NULL"), still_the_model(fingerprint)))
     statements = [keep_vector(rows, vector, fingerprint)]
     if index.colocated:
         statements += index.put(select_rows(rows), vector)
@@ -71,7 +80,7 @@ def attach_vector(
 
 def finish(where: Fragment, fingerprint: Fingerprint) -> list[Statement]:
     """Call the selected rows findable by meaning: a remote index shows them now."""
-    return _done(all_of((where, Fragment("m.deleted_at IS NULL"), _still_the_model(fingerprint))))
+    return _done(all_of((where, Fragment("m.deleted_at IS NULL"), still_the_model(fingerprint))))
 
 
 def remove_vector(where: Fragment, index: ColocatedIndex | RemoteIndex | None) -> list[Statement]:
@@ -108,7 +117,8 @@ def _done(rows: Fragment) -> list[Statement]:
     ]
 
 
-def _still_the_model(fingerprint: Fingerprint) -> Fragment:
+def still_the_model(fingerprint: Fingerprint) -> Fragment:
+    """Whether the store belongs to this model now; another process may have moved it."""
     return Fragment(
         "EXISTS (SELECT 1 FROM titen_meta WHERE titen_meta.key = 'fingerprint' AND value = ?)",
         (str(fingerprint),),

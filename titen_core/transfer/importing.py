@@ -4,6 +4,7 @@ A line that cannot be taken is reported and the next one is tried. What is there
 alone: the same record is `unchanged`; another record under the same id is an error of its line.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from titen_core.transfer.record import (
 
 __all__ = ["ImportReport", "LineError", "import_lines"]
 
+_PASSED_A_TURN = 1_000  # lines
 _ROUNDS = 3  # a step meets rows written meanwhile, or twins within itself, in its second round
 
 
@@ -64,7 +66,9 @@ class ImportReport:
 
 
 async def import_lines(kernel: Kernel, access: Access, body: bytes, *, from_line: int = 1) -> ImportReport:
-    """Take the records of an NDJSON body, from a line on, until its end or IMPORT_STEPS_COUNT steps.
+    """Take the records of an NDJSON body, from a line on, until its end or a bound.
+
+    The bounds are IMPORT_STEPS_COUNT steps and IMPORT_LINES_COUNT lines, bad ones included.
 
     Each step is one atomic batch, so a crash loses no more than the answer; running it again finds
     the rest. Byte order marks, CRLF and blank lines are passed over. Raises ValidationError for
@@ -109,11 +113,21 @@ class _Import:
     errors: list[LineError] = field(default_factory=list)
 
     async def take(self, body: bytes, from_line: int) -> int | None:
-        """Read, validate and write; answers the line to go on with."""
+        """Read, validate and write; answers the line to go on with.
+
+        Between lines others get their turn: reading a long body must not hold up the whole service.
+        """
         step: list[_Item] = []
-        steps = 0
+        steps = lines = 0
         for line in read_lines(body):
-            item = self._read(line, passed_over=line.number < from_line)
+            passed_over = line.number < from_line
+            if not passed_over or line.number % _PASSED_A_TURN == 0:
+                await asyncio.sleep(0)
+            if not passed_over and lines == limits.IMPORT_LINES_COUNT:
+                await self._write(step)
+                return line.number
+            lines += not passed_over
+            item = self._read(line, passed_over=passed_over)
             if item is None:
                 continue
             if _is_full(step, item):
@@ -188,11 +202,7 @@ class _Import:
         return left
 
     def _judge_same_id(self, item: _Item, holder: Memory, history: Sequence[MemoryEvent]) -> None:
-        events = item.record.events
-        same_history = events is None or canonical_json(canonical_events(events)) == canonical_json(
-            canonical_events(history)
-        )
-        if _has_same_fields(item.record.memory, holder) and same_history:
+        if _has_same_fields(item.record.memory, holder) and _is_known(item.record.events, history):
             self.unchanged += 1
         else:
             self._fail(
@@ -258,6 +268,14 @@ def _first_of_each(items: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
         (rest if names & taken else first).append(item)
         taken |= names
     return first, rest
+
+
+def _is_known(events: Sequence[MemoryEvent] | None, history: Sequence[MemoryEvent]) -> bool:
+    """Whether the history here ends with these events: a record may leave out the oldest."""
+    if events is None:
+        return True
+    latest = history[-len(events) :]
+    return canonical_json(canonical_events(events)) == canonical_json(canonical_events(latest))
 
 
 def _has_same_fields(memory: Memory, other: Memory | None) -> bool:

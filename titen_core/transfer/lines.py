@@ -1,6 +1,7 @@
 """The lines of an import body, and the summaries that prove its pages whole."""
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -30,15 +31,15 @@ class Line:
 
 
 def read_lines(body: bytes) -> Iterator[Line]:
-    """The lines of a body that hold something, whatever ends them."""
-    for number, data in enumerate(body.split(b"\n"), 1):
-        stripped = data.removeprefix(_BOM).strip(b" \t\r")
+    """The lines of a body that hold something, whatever ends them, one at a time: a body may have millions."""
+    for number, data in enumerate(io.BytesIO(body), 1):
+        stripped = data.removeprefix(_BOM).strip(b" \t\r\n")
         if stripped:
             yield Line(number, stripped)
 
 
 def read_json(data: bytes) -> Mapping[str, Any]:
-    """The JSON object of a line: UTF-8, finite numbers, nested at most JSON_DEPTH. Raises ValidationError."""
+    """The JSON object of a line: UTF-8, finite numbers, nested at most IMPORT_LINE_DEPTH. Raises ValidationError."""
     if len(data) > limits.IMPORT_LINE_BYTES:
         raise ValidationError(f"The line is {len(data)} bytes; at most {limits.IMPORT_LINE_BYTES} are allowed.")
     try:
@@ -59,14 +60,14 @@ def _check(value: Any, depth: int) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValidationError("The line holds a number too large to keep.")
     if isinstance(value, dict | list):
-        if depth > limits.JSON_DEPTH:
+        if depth > limits.IMPORT_LINE_DEPTH:
             raise _too_deep()
         for member in value.values() if isinstance(value, dict) else value:
             _check(member, depth + 1)
 
 
 def _too_deep() -> ValidationError:
-    return ValidationError(f"The line nests deeper than {limits.JSON_DEPTH} levels.")
+    return ValidationError(f"The line nests deeper than {limits.IMPORT_LINE_DEPTH} levels.")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -37,11 +37,12 @@ def doctor(db: str | None, config: str | None, as_json: bool) -> None:
         rows = [(each.name, each.value or "-", each.origin) for each in shown]
         say(table(("setting", "value", "from"), rows) + "\n")
     findings = asyncio.run(_looked(settings, quiet=as_json))
-    broken = any(finding.verdict is Verdict.BROKEN for finding in findings)
+    verdicts = {finding.verdict for finding in findings}
+    broken = Verdict.BROKEN in verdicts
     if as_json:
         emit(_document(shown, findings, ok=not broken))
     else:
-        say("\nSomething is broken; see above." if broken else "\nAll is well.")
+        say("\n" + _conclusion(verdicts))
     if broken:
         click.get_current_context().exit(EXIT_FAULT)
 
@@ -53,6 +54,12 @@ async def _looked(settings: Settings, *, quiet: bool) -> list[Finding]:
         if not quiet:
             say(f"{MARKS[finding.verdict]:7} {finding.part}: {finding.message}")
     return findings
+
+
+def _conclusion(verdicts: set[Verdict]) -> str:
+    if Verdict.BROKEN in verdicts:
+        return "Something is broken; see above."
+    return "Nothing is broken, but look at the above." if Verdict.WARNING in verdicts else "All is well."
 
 
 def _document(shown: list[Shown], findings: list[Finding], *, ok: bool) -> dict[str, object]:

@@ -135,7 +135,8 @@ def show_key(tenant_id: str, minted: MintedKey, *, as_json: bool) -> None:
         emit({"tenant_id": tenant_id, "key_id": minted.key.id, "api_key": minted.api_key} | _document(minted.key))
         return
     say(f"API key  {minted.api_key}")
-    say(f"It belongs to the {minted.key.kind} {minted.key.principal} with the role {minted.key.role}.")
+    made = minted.key
+    say(f"It belongs to the {made.kind} {made.principal} with the role {made.role}{_bounds(made)}.")
     say("It is shown only now.")
 
 
@@ -210,6 +211,11 @@ def _row(each: ApiKey) -> tuple[str, ...]:
         shown(each.created_at_ms),
         each.label or "-",
     )
+
+
+def _bounds(each: ApiKey) -> str:
+    subject = "" if each.subject_id is None else f", locked to the subject {each.subject_id}"
+    return subject + ("" if each.expires_at_ms is None else f", until {shown(each.expires_at_ms)}")
 
 
 def _state(each: ApiKey) -> str:

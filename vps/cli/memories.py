@@ -31,7 +31,9 @@ PRIORITIES = click.Choice([priority.value for priority in Priority])
 @click.option("--key", metavar="NAME", help="A name to replace it by later, unique in subject and category.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be repeated.")
 @click.option("--priority", type=PRIORITIES, help="[normal]")
-@click.option("--confidence", type=click.FloatRange(0, 1), metavar="0..1", help="[1.0]")
+@click.option(
+    "--confidence", type=click.FloatRange(0, 1), metavar="0..1", help="[1.0; of an agent's or service's key 0.7]"
+)
 @click.option("--source", "source_ref", metavar="REF", help="Where it came from, such as ticket_456#turn_8.")
 @click.option("--metadata", metavar="JSON", help="A JSON object.")
 @click.option("--expires", type=TIME, metavar="TIME", help="30d, 12h, or a time such as 2030-01-31T12:00:00Z.")

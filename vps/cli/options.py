@@ -24,7 +24,7 @@ def as_json_option(command: F) -> F:
 
 def tenant_option(command: F) -> F:
     """`--tenant`: which one, needed only where a store has several."""
-    return click.option("--tenant", metavar="ID", help="The tenant; needed when the store has several.")(command)
+    return click.option("--tenant", metavar="ID", help="The tenant, where the store has several.")(command)
 
 
 def emit(document: Any) -> None:

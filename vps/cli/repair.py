@@ -40,14 +40,18 @@ def repair(target: Target, as_json: bool) -> None:
     if as_json:
         emit(report)
     else:
-        say(
-            f"Tried {report['requeued']} again: {report['completed']} done,"
-            f" {report['pending']} waiting, {report['failed']} failed."
-        )
+        say(_summary(report))
         if report["message"]:
             say(report["message"])
     if report["pending"] or report["failed"]:
         click.get_current_context().exit(EXIT_FAULT)
+
+
+def _summary(report: dict[str, Any]) -> str:
+    counts = [report[name] for name in ("requeued", "completed", "pending", "failed")]
+    if not any(counts):
+        return "No vector was missing."
+    return "Tried {} again: {} done, {} waiting, {} failed.".format(*counts)
 
 
 def _there(target: Target) -> dict[str, Any]:

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "import": ("vps.cli.transfer", "import_", "Import memories from a file."),
     "tenant": ("vps.cli.tenants", "tenant", "Create and list tenants."),
     "key": ("vps.cli.keys", "key", "Create, list and revoke API keys."),
+    "token": ("vps.cli.tokens", "token", "Create sign-in tokens for humans."),
     "repair": ("vps.cli.repair", "repair", "Try failed work again until nothing is left."),
     "reindex": ("vps.cli.reindex", "reindex_command", "Move the store to another embedder, or rebuild its index."),
     "purge": ("vps.cli.purge", "purge", "Remove memories for good, with a certificate."),

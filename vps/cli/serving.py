@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from vps.cli.options import store_options
-from vps.settings import Settings, load_settings
+from vps.settings import Settings, load_settings, require_embedder
 
 __all__ = ["serve", "up"]
 
@@ -49,9 +49,11 @@ def up(db: str | None, host: str | None, port: str | None, config: str | None) -
       titen up
       titen up --db /var/lib/titen/titen.db --port 9000
     """
+    from adapters.local.embedder import local_available  # noqa: PLC0415
     from vps.cli.first_start import prepare, print_first_steps  # noqa: PLC0415
 
     settings = load_settings({"db": db, "host": host, "port": port}, config)
+    require_embedder(settings, local_available=local_available)  # before a store is made
     key_file = asyncio.run(prepare(settings.db))
     _serve(settings, lambda url: print_first_steps(url, key_file))
 

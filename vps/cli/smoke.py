@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from vps.cli.options import as_json_option, emit, say
-from vps.cli.target import Target, remote_options
+from vps.cli.target import Target, api_key_option
 from vps.faults import EXIT_FAULT, Fault
 from vps.remote import Remote
 from vps.settings import load_settings
@@ -33,7 +33,8 @@ class _Wrong(Exception):
 
 
 @click.command
-@remote_options
+@click.option("--url", metavar="URL", help="The running service.")
+@api_key_option
 @as_json_option
 def smoke(url: str | None, api_key: str | None, as_json: bool) -> None:
     """Try a running service: sign in, remember, recall, read, delete. Cleans up after itself.

@@ -12,7 +12,7 @@ from vps.faults import EXIT_USAGE, Fault
 from vps.remote import Remote
 from vps.settings import Settings, load_settings
 
-__all__ = ["Target", "remote_options", "target_options"]
+__all__ = ["Target", "api_key_option", "target_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,9 @@ class Target:
         return Remote(self.url, self.settings.api_key)
 
 
-def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--url` and `--api-key`."""
-    command = click.option("--api-key", metavar="KEY", help="API key of the service. [TITEN_API_KEY]")(command)
-    return click.option("--url", metavar="URL", help="A running service, instead of a store's file.")(command)
+def api_key_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--api-key`: for commands that ask a running service."""
+    return click.option("--api-key", metavar="KEY", help="API key of the service. [TITEN_API_KEY]")(command)
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,4 +55,5 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         settings = load_settings({"db": db, "api_key": api_key}, config)
         return command(*args, target=Target(settings, tenant, url), **options)
 
-    return store_options(tenant_option(remote_options(with_target)))
+    url_option = click.option("--url", metavar="URL", help="A running service, instead of a store's file.")
+    return store_options(tenant_option(url_option(api_key_option(with_target))))

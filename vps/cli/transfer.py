@@ -87,6 +87,8 @@ def import_(target: Target, file: str, from_line: int, as_json: bool) -> None:
         emit(total.document())
     else:
         _report(total)
+        if total.imported and target.url is None:
+            say("They are found by their words now, by their meaning once `titen serve` or `titen repair` has run.")
     if total.failed or not total.complete:
         click.get_current_context().exit(EXIT_FAULT)
 
@@ -141,7 +143,11 @@ def _opened(file: str, tail: Tail) -> Any:
         with os.fdopen(descriptor, "r+b") as stream:
             stream.truncate(tail.end_byte)
             stream.seek(tail.end_byte)
-            yield stream
+            try:
+                yield stream
+            finally:
+                if stream.tell() == 0:  # refused before the first page: the same command may be run again
+                    Path(file).unlink(missing_ok=True)
     except OSError as failure:
         raise Fault(f"{file} cannot be written: {failure.strerror}.") from None
 

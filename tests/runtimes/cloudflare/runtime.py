@@ -74,12 +74,15 @@ class CloudflareRuntime:
     """`settings` are the Worker's variables. `vectorize` is under the test's control, as `embedder` is.
 
     `cron`: housekeeping runs every second; without it a test calls `run_cron` where it wants.
+    `migrated`: without it the database is empty until `migrate`.
     """
 
     name = "cloudflare"
     disposable = True
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, cron: bool = True) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, cron: bool = True, migrated: bool = True
+    ) -> None:
         _check_tools()
         self.vectorize = VectorizeEmulator(DIMENSIONS, indexed=list(METADATA_INDEXES))
         self._embedder = EmbeddingServer(DIMENSIONS).start()
@@ -95,7 +98,8 @@ class CloudflareRuntime:
         stage(directory / "app")
         try:
             self.start()
-            self._migrate()
+            if migrated:
+                self.migrate()
         except BaseException:
             self.close()
             raise
@@ -185,7 +189,7 @@ class CloudflareRuntime:
         for name, value in named.items():
             yield from (f"--{name}", str(value))
 
-    def _migrate(self) -> None:
+    def migrate(self) -> None:
         """As `wrangler d1 migrations apply`: the files in order, noted in the same table."""
         self.database.run(Statement(_MIGRATIONS_TABLE))
         for file in sorted((REPOSITORY / "migrations").glob("*.sql")):

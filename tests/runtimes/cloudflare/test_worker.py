@@ -150,7 +150,48 @@ def test_a_filter_without_an_index_neither_leaks_nor_hides(runtime: CloudflareRu
     work_through(runtime, api, tagged, plain)
     found, channels = search(api, "coffee", filters={"tags": ["ya"]})
     assert [item["id"] for item in found] == [tagged["id"]]
+    assert channels["vector"] == "ok", "the index had fewer vectors than it was asked for"
+    for number in range(4):
+        plain = remember(api, f"Minum kopi {number}")
+    work_through(runtime, api, plain)
+    found, channels = search(api, "coffee", filters={"tags": ["ya"]}, limit=1)
+    assert [item["id"] for item in found] == [tagged["id"]]
     assert channels["vector"] == "partial"
+
+
+def test_a_field_that_changed_since_the_vector_was_written_neither_leaks_nor_hides(
+    runtime: CloudflareRuntime, api: httpx.Client
+) -> None:
+    memory = remember(api, "Mobil di jalan", priority="low")
+    work_through(runtime, api, memory)
+    runtime.vectorize.hold()
+    api.patch(f"/v1/memories/{memory['id']}", json={"priority": "high"}).raise_for_status()
+    assert search(api, "car on the road", filters={"priority": ["low"]})[0] == []
+    (found,), _ = search(api, "car on the road", filters={"priority": ["high"]})
+    assert (found["id"], found["score"]["overlay_rank"]) == (memory["id"], 1)
+
+
+def test_more_than_a_hundred_candidates_with_filters_fit_into_d1s_bounds(
+    runtime: CloudflareRuntime, api: httpx.Client
+) -> None:
+    old = [remember(api, f"Minum espresso {number}", category="fact") for number in range(61)]
+    work_through(runtime, api, *old)
+    age = "UPDATE memories SET updated_at = updated_at - 600000 WHERE tenant_id = ?"
+    runtime.database.run(Statement(age, (api.get("/v1/principal").json()["data"]["tenant_id"],)))
+    for number in range(61):
+        remember(api, f"POL-77 {number}", category="fact")
+    found, _ = search(api, "coffee POL-77", filters={"category": ["fact"]}, limit=20)
+    assert len(found) == 20
+    lines = [json.loads(line) for line in runtime.logs().splitlines() if line.startswith('{"event":"request"')]
+    assert lines[-1]["counts"]["candidates"] > 100
+
+
+def test_a_tenant_that_writes_fast_is_named_in_the_log(runtime: CloudflareRuntime, api: httpx.Client) -> None:
+    for number in range(65):
+        remember(api, f"Langkah {number}")
+    warnings = [json.loads(line) for line in runtime.logs().splitlines() if line.startswith('{"event":"warning"')]
+    own = json.loads(runtime.logs().strip().splitlines()[-1])
+    assert "TENANT_WRITES" in {warning["code"] for warning in warnings if warning["tenant"] == own["tenant"]}
 
 
 def test_long_names_work_in_every_filter(runtime: CloudflareRuntime, api: httpx.Client) -> None:

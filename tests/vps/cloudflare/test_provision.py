@@ -90,7 +90,6 @@ FAILURES = [
     ("vectorize create-metadata-index", "metadata indexes", "author"),
     ("deploy ", "deployment", ""),
     ("d1 execute", "first tenant and key", "FROM tenants"),
-    ("d1 execute", "first tenant and key", "INSERT INTO tenants"),
     ("d1 execute", "first tenant and key", "INSERT INTO api_keys"),
 ]
 

@@ -10,7 +10,9 @@ __all__ = ["Rehearsal"]
 
 DATABASE_ID = "00000000-0000-0000-0000-000000000000"
 _NO_ROWS: list[list[dict[str, object]]] = [[]]
-_INSERTS: tuple[tuple[str, list[list[dict[str, object]]]], ...] = (
+_ANSWERS: tuple[tuple[str, list[list[dict[str, object]]]], ...] = (
+    ("SELECT EXISTS", [[{"found": 0}]]),
+    ("NOT EXISTS (SELECT 1 FROM tenants)", [[], [], [], [{"id": "new", "num": 1, "name": "default", "created_at": 0}]]),
     ("INSERT INTO tenants", [[{"num": 1}]]),
     ("INSERT INTO principals", [[], [{"id": "new"}]]),
 )
@@ -43,5 +45,5 @@ class Rehearsal:
 
 
 def _rows(sql: str) -> str:
-    results = next((rows for start, rows in _INSERTS if sql.startswith(start)), _NO_ROWS)
+    results = next((rows for told, rows in _ANSWERS if told in sql), _NO_ROWS)
     return json.dumps([{"results": rows} for rows in results])
