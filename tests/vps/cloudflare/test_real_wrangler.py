@@ -61,6 +61,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def provisioned(bench: Bench) -> Bench:
     real_wrangler()
     bench.provision()
+    bench.provision()  # the second looks at what is deployed
     made = bench.titen("key", "create", "--role", "writer", "--kind", "agent", "--principal", "O'Brien -- ;", "--json")
     bench.titen("key", "revoke", made.document["key_id"])
     bench.titen("purge", "--whole-tenant", "--yes")
