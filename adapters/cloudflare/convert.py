@@ -134,8 +134,8 @@ async def body_bytes(request: Any, limit_bytes: int) -> bytes | None:
     stream = incoming.body
     if stream is None or stream is jsnull:
         return b""
-    if (length := _stated_length(incoming)) is not None:
-        return None if length > limit_bytes else await _whole_body(incoming)
+    if _stated_length(incoming, limit_bytes) <= limit_bytes:
+        return await _whole_body(incoming)
     reader, body = stream.getReader(), bytearray()
     try:
         while not (part := await reader.read()).done:
@@ -148,10 +148,10 @@ async def body_bytes(request: Any, limit_bytes: int) -> bytes | None:
     return bytes(body)
 
 
-def _stated_length(incoming: Any) -> int | None:
-    """What `Content-Length` says; HTTP ends the body there, so it needs no counting."""
+def _stated_length(incoming: Any, limit_bytes: int) -> int:
+    """What `Content-Length` says; HTTP ends the body there, so it needs no counting. Without one: too long."""
     stated = incoming.headers.get("content-length")
-    return int(stated) if isinstance(stated, str) and stated.isascii() and stated.isdigit() else None
+    return int(stated) if isinstance(stated, str) and stated.isascii() and stated.isdigit() else limit_bytes + 1
 
 
 async def _whole_body(incoming: Any) -> bytes:

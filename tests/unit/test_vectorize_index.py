@@ -143,11 +143,12 @@ def test_scope_and_lock_hold_for_names_longer_than_an_index_keeps(index: Vectori
         Filters(updated_before_ms=0),
     ],
 )
-def test_a_filter_without_an_index_makes_the_answer_partial(index: VectorizeIndex, filters: Filters) -> None:
+def test_without_an_index_for_a_filter_a_cut_answer_is_partial(index: VectorizeIndex, filters: Filters) -> None:
     asyncio.run(index.upsert([record(1)]))
-    answer = asyncio.run(index.search(access(), Scope(), filters, SAME, 10, NOW_MS))
-    assert answer.partial
-    assert [hit.seq for hit in answer.hits] == [1]
+    for k, partial in ((1, True), (2, False)):
+        answer = asyncio.run(index.search(access(), Scope(), filters, SAME, k, NOW_MS))
+        assert answer.partial is partial
+        assert [hit.seq for hit in answer.hits] == [1]
 
 
 def test_nothing_but_hashes_and_enums_reaches_it(index: VectorizeIndex, emulator: VectorizeEmulator) -> None:

@@ -18,14 +18,8 @@ class Told:
         self.watch = Watch(self.lines.append, lambda: self.now_ms)
 
     def request(self, operation: str = "remember_memory", tenant: str | None = "a1b2", **more: Any) -> None:
-        line: dict[str, Any] = {
-            "event": "request",
-            "operation": operation,
-            "tenant": tenant,
-            "status": 201,
-            "counts": {},
-        }
-        self.watch.line({**line, **more})
+        line = {"operation": operation, "tenant": tenant, "status": 201, "counts": {}, **more}
+        self.watch.line({"event": "request", **line})
 
     @property
     def warnings(self) -> list[Mapping[str, Any]]:

@@ -178,6 +178,7 @@ def test_more_than_a_hundred_candidates_with_filters_fit_into_d1s_bounds(
     work_through(runtime, api, *old)
     age = "UPDATE memories SET updated_at = updated_at - 600000 WHERE tenant_id = ?"
     runtime.database.run(Statement(age, (api.get("/v1/principal").json()["data"]["tenant_id"],)))
+    runtime.vectorize.hold()
     for number in range(61):
         remember(api, f"POL-77 {number}", category="fact")
     found, _ = search(api, "coffee POL-77", filters={"category": ["fact"]}, limit=20)
