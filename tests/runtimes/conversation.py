@@ -22,6 +22,7 @@ _BLANKED: Final = (
     (re.compile(r'("overlay":)"[a-z]+"'), r'\1"STATE"'),
     (re.compile(r'("(?:api_key|sha256)":)"[^"]*"'), r'\1"TOKEN"'),
     (re.compile(r'("(?:id|key_id)":)"[a-z2-7]{16}"'), r'\1"KEY"'),
+    (re.compile(r"(/v1/keys/)[a-z2-7]{16}"), r"\1KEY"),
 )
 _NOT_YET_INDEXED: Final = (
     (re.compile(r'("semantic_ready":)(?:true|false)'), r"\1SOON"),
