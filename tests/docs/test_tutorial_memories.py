@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.docs.test_readme import ROOT, Service, environment
@@ -32,11 +31,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
 
 def run(service: Service) -> list[str]:
     """What each command block printed."""
-    scripts = [
-        service.adapted(code).replace(".venv/bin/python", sys.executable)
-        for language, code in BLOCKS
-        if language == "sh"
-    ]
+    scripts = [service.adapted(code) for language, code in BLOCKS if language == "sh"]
     done = subprocess.run(
         ["sh", "-euc", f"\nprintf '{CUT}'\n".join(scripts)],
         cwd=service.directory,
