@@ -45,8 +45,8 @@ class Service:
     def adapted(self, code: str) -> str:
         code = code.replace("127.0.0.1:8787", f"127.0.0.1:{self.port}")
         code = code.replace(".titen/titen.db", str(self.directory / "titen.db"))
-        code = code.replace(".venv/bin/python", sys.executable)  # first: the next replacement may hold these words
-        return code.replace(".venv/bin/titen", f"{sys.executable} -m vps.launcher")
+        code = re.sub(r"(?<![\w/])\.venv/bin/python", sys.executable, code)  # not inside a longer path
+        return re.sub(r"(?<![\w/])\.venv/bin/titen", f"{sys.executable} -m vps.launcher", code)
 
 
 @pytest.fixture(scope="module")
