@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from titen_core import limits
 from titen_core.errors import Unauthenticated
 from titen_core.ids import Clock, sha256_hex
-from titen_core.jwt_auth import InvalidToken, JwtSecret, looks_like_jwt, read_claims
+from titen_core.jwt_auth import SIGNED_IN, InvalidToken, JwtSecret, looks_like_jwt, read_claims
 from titen_core.models import Principal, PrincipalKind
 from titen_core.sql.keys import Keys
 
@@ -84,7 +84,7 @@ async def _by_token(token: str, keys: Keys, clock: Clock, jwt_secret: JwtSecret 
         tenant_num=tenant.num,
         key_id=known_as,
         principal_id=known_as,
-        name=claims.name,
+        name=SIGNED_IN + claims.name,
         kind=PrincipalKind.HUMAN,
         role=claims.role,
         subject_id=claims.subject_id,

@@ -15,7 +15,11 @@ from titen_core.content import clean_name
 from titen_core.errors import ValidationError
 from titen_core.models import Role
 
-__all__ = ["Claims", "InvalidToken", "JwtSecret", "issue", "looks_like_jwt", "read_claims"]
+__all__ = ["SIGNED_IN", "Claims", "InvalidToken", "JwtSecret", "issue", "looks_like_jwt", "read_claims"]
+
+SIGNED_IN: Final = "jwt:"
+"""Begins the name of who signed in with a token, in histories and `verified_by`. No principal of a key may be
+called so: a token cannot pose as the holder of a key, nor a key as a person who signed in."""
 
 _ALGORITHM: Final = "HS256"
 
@@ -67,7 +71,7 @@ def read_claims(token: str, secret: JwtSecret, now_ms: int) -> Claims:
         raise InvalidToken
     return Claims(
         tenant_id=_name(payload, "tenant"),
-        name=_name(payload, "sub"),
+        name=_person(payload),
         role=_role(payload),
         subject_id=_name(payload, "subject") if "subject" in payload else None,
         expires_at_ms=int(expires_s * 1000),
@@ -127,6 +131,13 @@ def _time(payload: Mapping[str, Any], claim: str) -> float | None:
     if not (math.isfinite(value) and 0 <= value <= limits.TIME_MAX_MS / 1000):
         raise InvalidToken
     return value
+
+
+def _person(payload: Mapping[str, Any]) -> str:
+    name = _name(payload, "sub")
+    if len((SIGNED_IN + name).encode()) > limits.NAME_BYTES:
+        raise InvalidToken
+    return name
 
 
 def _name(payload: Mapping[str, Any], claim: str) -> str:

@@ -6,6 +6,7 @@ from titen_core import limits
 from titen_core.auth import NewSecret, new_secret
 from titen_core.content import refusal
 from titen_core.errors import NotFound, QuotaExceeded
+from titen_core.jwt_auth import SIGNED_IN
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ApiKey, Principal, PrincipalKind, Role, Tenant
 from titen_core.policy import may_mint
@@ -35,8 +36,11 @@ class MintedKey:
 
 
 async def create_key(kernel: Kernel, principal: Principal, access: Access, request: KeyRequest) -> MintedKey:
-    """Make a key no stronger than the caller's. Raises Forbidden, HumanRequired, QuotaExceeded, ValidationError."""
-    may_mint(principal, request.kind, request.role, request.subject_id)
+    """Make a key no stronger than the caller's, and that outlives it in nothing.
+
+    Raises Forbidden, HumanRequired, QuotaExceeded, ValidationError.
+    """
+    may_mint(principal, request.kind, request.role, request.subject_id, request.expires_at_ms)
     if await kernel.store.keys.in_use(access) >= limits.KEYS_PER_TENANT_COUNT:
         raise QuotaExceeded(
             f"A tenant can hold {limits.KEYS_PER_TENANT_COUNT} keys; revoke one that is no longer used."
@@ -88,6 +92,8 @@ async def revoke_key(kernel: Kernel, access: Access, key_id: str) -> ApiKey:
 
 
 def _key(secret: NewSecret, request: KeyRequest, now_ms: int) -> ApiKey:
+    if request.principal.startswith(SIGNED_IN):
+        raise refusal("principal", f"must not begin with {SIGNED_IN}, which marks who signed in with a token")
     return ApiKey(
         id=secret.key_id,
         principal=request.principal,

@@ -49,11 +49,16 @@ def confine(access: Access, subject_id: str | None) -> Access:
     return dataclasses.replace(access, subject_id=narrow(access, subject_id))
 
 
-def may_mint(principal: Principal, kind: PrincipalKind, role: Role, subject_id: str | None) -> None:
-    """Refuse a key stronger than its maker. Raises Forbidden or HumanRequired."""
+def may_mint(
+    principal: Principal, kind: PrincipalKind, role: Role, subject_id: str | None, expires_at_ms: int | None
+) -> None:
+    """Refuse a key stronger than its maker, or one that outlives it. Raises Forbidden or HumanRequired."""
     if kind is PrincipalKind.HUMAN and principal.kind is not PrincipalKind.HUMAN:
         raise HumanRequired("Only a human admin may make a key for a human principal.")
     if _RANK[role] > _RANK[principal.role]:
         raise Forbidden(f"A key of the role {principal.role} cannot make one of the role {role}.")
     if principal.subject_id is not None and subject_id != principal.subject_id:
         raise Forbidden("A key locked to a subject can only make keys locked to the same subject.")
+    ends_at_ms = principal.expires_at_ms
+    if ends_at_ms is not None and (expires_at_ms is None or expires_at_ms > ends_at_ms):
+        raise Forbidden(f"Your own key or token ends at {ends_at_ms}; send an expires_at no later than that.")

@@ -49,12 +49,12 @@ def test_a_human_verifies_what_a_mind_stored(sign_in: SignIn, subject: str) -> N
     mind.request("POST", f"/memory/{record['id']}/verify").expect(403, "HUMAN_REQUIRED")
     human = sign_in.by()
     assert human.request("POST", f"/memory/{record['id']}/verify").expect(200).body["verified"] is True
-    assert human.read(record["id"])["verified_by"] == "Rina"
+    assert human.read(record["id"])["verified_by"] == "jwt:Rina"
 
 
 def test_a_token_is_a_human_writer_unless_it_says_otherwise(sign_in: SignIn, subject: str) -> None:
     me = sign_in.by().principal().expect(200).data
-    assert (me["principal"], me["kind"], me["role"], me["subject_id"]) == ("Rina", "human", "writer", None)
+    assert (me["principal"], me["kind"], me["role"], me["subject_id"]) == ("jwt:Rina", "human", "writer", None)
     locked = sign_in.by(subject=subject, role="reader")
     me = locked.principal().expect(200).data
     assert (me["role"], me["subject_id"]) == ("reader", subject)
@@ -92,5 +92,24 @@ def test_a_retry_with_a_fresh_token_is_the_same_persons(sign_in: SignIn, subject
 @pytest.mark.parametrize("role", ["reader", "writer"])
 def test_a_token_makes_no_keys_unless_it_is_an_admins(sign_in: SignIn, role: str, subject: str) -> None:
     named = {"principal": f"helper-{subject}", "kind": "human", "role": "reader"}
-    sign_in.by(role=role).create_key(**named).expect(403, "FORBIDDEN")
-    sign_in.by(role="admin").create_key(**named).expect(201)
+    soon = int(time.time() + 300) * 1000
+    sign_in.by(role=role).create_key(**named, expires_at=soon).expect(403, "FORBIDDEN")
+    sign_in.by(role="admin").create_key(**named, expires_at=soon).expect(201)
+
+
+def test_a_key_made_with_a_token_does_not_outlive_it(sign_in: SignIn, subject: str) -> None:
+    named = {"principal": f"helper-{subject}", "kind": "agent", "role": "reader"}
+    admin = sign_in.by(role="admin")
+    admin.create_key(**named).expect(403, "FORBIDDEN")
+    admin.create_key(**named, expires_at=int(time.time() + 3600) * 1000).expect(403, "FORBIDDEN")
+
+
+def test_nobody_can_take_another_kinds_name(sign_in: SignIn, subject: str) -> None:
+    """A history says a name only: a token cannot say a key's, and a key cannot be named as a person's token."""
+    named = {"principal": "Rina", "kind": "agent", "role": "writer"}
+    agent = Api(sign_in.http, sign_in.admin.create_key(**named).expect(201).data["api_key"])
+    memory = agent.stored(subject_id=subject, content="Likes tea")
+    sign_in.by().request("POST", f"/memory/{memory['id']}/verify").expect(200)
+    actors = [event["actor"] for event in sign_in.admin.events(memory["id"])]
+    assert sorted(actors) == ["Rina", "jwt:Rina"]
+    sign_in.admin.create_key(**{**named, "principal": "jwt:Rina"}).refused("principal")

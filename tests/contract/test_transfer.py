@@ -324,3 +324,24 @@ def test_a_foreign_export_cursor_shows_nothing_of_it(here: Api, library: Api) ->
 
 def test_export_is_jsonl(library: Api) -> None:
     assert library.export().expect(200).headers["content-type"].startswith("application/x-ndjson")
+
+
+@pytest.mark.parametrize("kind", ["agent", "service"])
+def test_only_a_human_brings_in_what_a_human_said(runtime: Runtime, fresh: Api, subject: str, kind: str) -> None:
+    """Else an import would be a way for an agent to verify, or to speak as a person."""
+    origin = Api(fresh.http, runtime.new_tenant().admin.api_key)
+    human = origin.stored(subject_id=subject, content="Written by a person")
+    made = origin.create_key(principal=f"writer-{subject}", kind=kind, role="writer").expect(201).data
+    noted = Api(fresh.http, made["api_key"]).stored(subject_id=subject, content="Noted by an agent")
+    verified = Api(fresh.http, made["api_key"]).stored(subject_id=subject, content="Noted, and verified")
+    origin.verify(verified["id"]).expect(200)
+    lines = records(origin)
+    named = {"principal": f"admin-{subject}", "kind": kind, "role": "admin"}
+    agent = Api(fresh.http, fresh.create_key(**named).expect(201).data["api_key"])
+    report = agent.import_lines(lines).expect(200).data
+    assert (report["imported"], report["failed"]) == (1, 2)
+    assert all("human admin" in error["message"] for error in report["errors"])
+    agent.read(noted["id"])
+    for memory in (human, verified):
+        agent.get(memory["id"]).expect(404)
+    assert fresh.import_lines(lines).expect(200).data["imported"] == 2

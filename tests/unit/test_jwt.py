@@ -222,14 +222,14 @@ def test_a_token_is_a_human_on_every_door(tmp_path: Path) -> None:
     async def work(service: Service, tenant: Tenant) -> None:
         token = signed(claims_of(tenant))
         me = (await service.call("GET", "/v1/principal", key=token)).data
-        assert (me["principal"], me["kind"], me["role"], me["tenant_id"]) == ("Rina", "human", "writer", tenant.id)
+        assert (me["principal"], me["kind"], me["role"], me["tenant_id"]) == ("jwt:Rina", "human", "writer", tenant.id)
         assert me["expires_at"] == NOW_MS + HOUR_MS
         agent = await service.key(tenant, role=Role.WRITER, kind=PrincipalKind.AGENT, name="bot")
         memory = (await service.call("POST", "/v1/memories", {"subject_id": "u", "content": "x"}, key=agent)).data
         verified = await service.call("POST", f"/memory/{memory['id']}/verify", key=token)
         assert (verified.status, verified.json["verified"]) == (200, True)
         shown = (await service.call("GET", f"/v1/memories/{memory['id']}", key=token)).data
-        assert shown["verified_by"] == "Rina"
+        assert shown["verified_by"] == "jwt:Rina"
         assert (await service.call("GET", "/v1/keys", key=token)).code == "FORBIDDEN"
         admin = signed(claims_of(tenant, role="admin"))
         assert (await service.call("GET", "/v1/keys", key=admin)).status == 200

@@ -1,5 +1,6 @@
 """Who may do what, as tables."""
 
+import dataclasses
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -83,7 +84,7 @@ def test_only_a_human_makes_a_humans_key(maker: PrincipalKind, kind: PrincipalKi
     refused = kind is HUMAN and maker is not HUMAN
     expected: AbstractContextManager[object] = pytest.raises(HumanRequired) if refused else nullcontext()
     with expected:
-        may_mint(principal(ADMIN, maker), kind, ADMIN, None)
+        may_mint(principal(ADMIN, maker), kind, ADMIN, None, None)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -93,7 +94,7 @@ def test_no_key_is_stronger_than_its_maker(maker: Role, role: Role) -> None:
     stronger = ranks.index(role) > ranks.index(maker)
     expected: AbstractContextManager[object] = pytest.raises(Forbidden) if stronger else nullcontext()
     with expected:
-        may_mint(principal(maker), AGENT, role, None)
+        may_mint(principal(maker), AGENT, role, None, None)
 
 
 @pytest.mark.parametrize(
@@ -106,4 +107,17 @@ def test_no_key_is_stronger_than_its_maker(maker: Role, role: Role) -> None:
 def test_a_locked_key_makes_keys_with_its_own_lock_only(locked: str | None, asked: str | None, allowed: bool) -> None:
     expected: AbstractContextManager[object] = nullcontext() if allowed else pytest.raises(Forbidden, match="same")
     with expected:
-        may_mint(principal(ADMIN, subject_id=locked), AGENT, READER, asked)
+        may_mint(principal(ADMIN, subject_id=locked), AGENT, READER, asked, None)
+
+
+@pytest.mark.parametrize(
+    ("ends", "asked", "allowed"),
+    [(None, None, True), (None, 50, True), (50, 50, True), (50, 49, True), (50, 51, False), (50, None, False)],
+)
+def test_no_key_outlives_its_maker(ends: int | None, asked: int | None, allowed: bool) -> None:
+    maker = dataclasses.replace(principal(ADMIN), expires_at_ms=ends)
+    expected: AbstractContextManager[object] = (
+        nullcontext() if allowed else pytest.raises(Forbidden, match="expires_at")
+    )
+    with expected:
+        may_mint(maker, AGENT, READER, None, asked)

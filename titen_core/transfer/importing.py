@@ -12,7 +12,7 @@ from titen_core import limits
 from titen_core.content import canonical_json, refusal
 from titen_core.errors import PayloadTooLarge, ValidationError
 from titen_core.kernel import Kernel
-from titen_core.models import Access, EventType, Memory, MemoryEvent
+from titen_core.models import Access, EventType, Memory, MemoryEvent, PrincipalKind
 from titen_core.sql.memories import row_identity
 from titen_core.sql.text_index import text_words
 from titen_core.transfer.lines import Line, PageCheck, read_json, read_lines
@@ -163,6 +163,8 @@ class _Import:
         memory = record.memory
         if self.access.subject_id not in {None, memory.subject_id}:
             raise refusal("subject_id", "is not the subject this key is locked to")
+        if self.access.actor.kind is not PrincipalKind.HUMAN and _speaks_for_a_human(record):
+            raise ValidationError("A human wrote or verified this record; import it with the key of a human admin.")
         size_bytes = len(record_line(memory, record.events or ()).encode())
         if size_bytes > limits.IMPORT_LINE_BYTES:
             raise ValidationError(f"The record is {size_bytes} bytes; at most {limits.IMPORT_LINE_BYTES} are allowed.")
@@ -249,6 +251,12 @@ class _Import:
         self.failed += 1
         if len(self.errors) < limits.IMPORT_ERRORS_REPORTED:
             self.errors.append(LineError(line, message))
+
+
+def _speaks_for_a_human(record: Record) -> bool:
+    """Whether taking it over says that a person wrote or verified it: what no agent may say, here either."""
+    verified = record.memory.verified or any(event.event_type is EventType.VERIFY for event in record.events or ())
+    return verified or record.memory.author == "human"
 
 
 def _is_full(step: Sequence[_Item], item: _Item) -> bool:
