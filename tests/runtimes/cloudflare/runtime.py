@@ -111,6 +111,11 @@ class CloudflareRuntime:
         return f"http://127.0.0.1:{self._port}"
 
     @property
+    def backend_url(self) -> str:
+        """Where the emulated bindings ask."""
+        return self._backend.url
+
+    @property
     def embedder(self) -> Embedder:
         return self._embedder
 
