@@ -1,10 +1,11 @@
 # Everything a person or CI does here. Needs make, Python >= 3.11 and a package registry.
-# Variables are for the command line: make run PORT=9000, make test PYTEST_ARGS=-x
+# Variables are for the command line: make run PORT=9000, make test RUNTIME=vps PYTEST_ARGS=-x
 
 PORT = 8787
 DB = .titen/titen.db
 PYTHON = python3.13 python3.12 python3.11 python3
-PYTEST_ARGS = -n 2 --dist loadfile
+RUNTIME = all
+PYTEST_ARGS = -n 2 --dist loadgroup --no-loadscope-reorder
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -25,8 +26,8 @@ setup: $(DEV_READY) ## install Titen and the development tools into .venv
 run: $(APP_READY) ## start Titen on http://127.0.0.1:PORT with the store in DB
 	@exec $(BIN)/titen up --db "$(DB)" --host 127.0.0.1 --port "$(PORT)"
 
-test: lint $(WORKER_READY) ## lint, then run every test (PYTEST_ARGS goes to pytest)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: lint $(WORKER_READY) ## lint, then every test; the contract suite on RUNTIME (vps, cloudflare or all)
+	$(BIN)/python -m pytest --runtime $(RUNTIME) $(PYTEST_ARGS)
 
 lint: $(DEV_READY) ## check style, types and the layers
 	$(BIN)/ruff check .

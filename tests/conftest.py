@@ -29,8 +29,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--base-url"):
-        return
+    _keep_together(items)
+    if config.getoption("--base-url"):
+        _leave_alone(items)
+
+
+def _keep_together(items: list[pytest.Item]) -> None:
+    """A file and runtime go to one process, the runtimes one after the other: each process starts each once."""
+    items.sort(key=lambda item: _runtime_of(item) == "cloudflare")
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.name} {_runtime_of(item)}"))
+
+
+def _runtime_of(item: pytest.Item) -> str:
+    parameters = getattr(item, "callspec", None)
+    return "" if parameters is None else str(parameters.params.get("runtime_name", ""))
+
+
+def _leave_alone(items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="needs control over its runtime; a live deployment is left alone")
     for item in items:
         if item.get_closest_marker("needs_control"):

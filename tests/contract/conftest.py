@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.client import Api, Ledger
 from tests.runtimes.base import Embedder, PrincipalKind, Role, Runtime, Tenant
+from tests.runtimes.client import open_client
 from tests.runtimes.cloudflare import CloudflareRuntime
 from tests.runtimes.live import LiveRuntime
 from tests.runtimes.vps import VpsRuntime
@@ -53,8 +54,7 @@ def start_runtime(name: str, tmp_path_factory: pytest.TempPathFactory, **setting
 
 @pytest.fixture(scope="session")
 def http(runtime: Runtime) -> Iterator[httpx.Client]:
-    limits = httpx.Limits(max_connections=64)
-    with httpx.Client(base_url=runtime.base_url, timeout=60, limits=limits, trust_env=False) as client:
+    with open_client(runtime.base_url) as client:
         yield client
 
 

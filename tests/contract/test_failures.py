@@ -11,6 +11,7 @@ from tests.contract.client import Api
 from tests.contract.conftest import start_runtime
 from tests.contract.parallel import at_once
 from tests.runtimes.base import Runtime
+from tests.runtimes.client import open_client
 
 pytestmark = pytest.mark.needs_control
 
@@ -34,7 +35,7 @@ def running(runtime_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def owner(running: Runtime) -> Iterator[Api]:
-    with httpx.Client(base_url=running.base_url, timeout=60, trust_env=False) as client:
+    with open_client(running.base_url) as client:
         yield Api(client, running.new_tenant().admin.api_key)
 
 

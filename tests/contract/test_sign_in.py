@@ -10,6 +10,7 @@ import pytest
 from tests.contract.client import Api
 from tests.contract.conftest import start_runtime
 from tests.runtimes.base import Tenant
+from tests.runtimes.client import open_client
 
 pytestmark = [pytest.mark.needs_control, pytest.mark.xdist_group("sign_in")]
 
@@ -34,7 +35,7 @@ class SignIn:
 def sign_in(runtime_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignIn]:
     runtime = start_runtime(runtime_name, tmp_path_factory, TITEN_JWT_SECRET=SECRET)
     try:
-        with httpx.Client(base_url=runtime.base_url, timeout=60, trust_env=False) as http:
+        with open_client(runtime.base_url) as http:
             yield SignIn(http, runtime.new_tenant())
     finally:
         runtime.close()

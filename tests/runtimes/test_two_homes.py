@@ -17,6 +17,7 @@ import pytest
 from tests.contract.client import Api
 from tests.contract.test_transfer import bring, furnish, page_of, whole
 from tests.runtimes.base import Runtime
+from tests.runtimes.client import open_client
 from tests.runtimes.cloudflare import CloudflareRuntime
 from tests.runtimes.cloudflare.runtime import DIMENSIONS
 from tests.runtimes.conversation import LEAST_REQUESTS, Conversation, said_and_settled
@@ -57,7 +58,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Homes]:
 
 
 def _client(home: Runtime) -> httpx.Client:
-    return httpx.Client(base_url=home.base_url, timeout=120, trust_env=False)
+    return open_client(home.base_url)
 
 
 def drain(home: Runtime, api: Api) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.runtimes.client import open_client
 from tests.runtimes.cloudflare import CloudflareRuntime
 from titen_core.limits import BODY_BYTES
 from titen_core.protocols import Statement
@@ -32,7 +33,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CloudflareRunt
 def api(runtime: CloudflareRuntime) -> Iterator[httpx.Client]:
     """An admin of a tenant of its own; provider and index are healed afterwards."""
     headers = {"Authorization": f"Bearer {runtime.new_tenant().admin.api_key}"}
-    with httpx.Client(base_url=runtime.base_url, headers=headers, timeout=60, trust_env=False) as client:
+    with open_client(runtime.base_url, headers=headers) as client:
         yield client
     runtime.embedder.clear()
     runtime.vectorize.clear()
