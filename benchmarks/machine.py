@@ -8,7 +8,7 @@ from pathlib import Path
 
 from titen_core import __version__
 
-__all__ = ["machine"]
+__all__ = ["REPOSITORY", "machine"]
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -52,6 +52,7 @@ COVERAGE_GATE = 0.25
 POSTING_BUDGET_MIN = 2_000
 POSTING_BUDGET_SHARE = 5  # ... or a fifth of the tenant's rows
 OVERLAY_ROWS = 64
+OVERLAY_EXACT_ROWS = 16  # at least so many of them are compared exactly
 OVERLAY_WINDOW_MS = 5 * 60 * 1000
 
 # The digest.

@@ -13,6 +13,8 @@ from titen_core.protocols import Vector
 __all__ = ["Ranked", "Score", "fuse", "similar_to"]
 
 _SUMPROD = getattr(math, "sumprod", None)
+_ZERO, _ONE = b"01"
+_SIGNS = bytes(_ONE if value >= 128 else _ZERO for value in range(256))  # 128 stands for zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,11 @@ def fuse(
     return sorted(ranked, key=lambda row: (-row.score.rrf_score, row.seq))
 
 
-def similar_to(query: Vector, kept: Sequence[tuple[int, str]]) -> list[tuple[int, float]]:
-    """(row, cosine) of each kept int8 vector to a query, nearest first.
+def similar_to(query: Vector, kept: Sequence[tuple[int, str]], wanted: int) -> list[tuple[int, float]]:
+    """(row, cosine) of the `wanted` int8 vectors nearest to a query, nearest first.
+
+    Where more are kept than wanted, those that agree with the query in most signs are looked at: the share
+    of differing signs estimates the angle (Charikar 2002), and costs a fifth of the arithmetic.
 
     Both sides are l2-normalised, so the cosine is the dot product. A kept vector is base64 of its
     scale (float32) and its values as `round(value / scale) + 128`; with the query quantised alike,
@@ -77,15 +82,27 @@ def similar_to(query: Vector, kept: Sequence[tuple[int, str]]) -> list[tuple[int
     """
     if not kept:
         return []
+    vectors = [(seq, binascii.a2b_base64(text)) for seq, text in kept]
+    looked_at = max(wanted, limits.OVERLAY_EXACT_ROWS)
+    if len(vectors) > looked_at:
+        vectors = _nearest_by_signs(query, vectors, looked_at)
     q_scale = (max(*query, -min(query)) or 1.0) / 127
     q8 = [round(value / q_scale) for value in query]
     shift = 128 * sum(q8)
     found = []
-    for seq, text in kept:
-        data = binascii.a2b_base64(text)
+    for seq, data in vectors:
         (scale,) = struct.unpack_from("<f", data)
         found.append((seq, round(q_scale * scale * (_dot(q8, data[4:]) - shift), 6)))
-    return sorted(found, key=lambda row: (-row[1], row[0]))
+    return sorted(found, key=lambda row: (-row[1], row[0]))[:wanted]
+
+
+def _nearest_by_signs(query: Vector, vectors: list[tuple[int, bytes]], wanted: int) -> list[tuple[int, bytes]]:
+    asked = int(bytes(_ONE if value >= 0 else _ZERO for value in query), 2)
+    by_difference = [
+        ((int(data[4:].translate(_SIGNS), 2) ^ asked).bit_count(), position)
+        for position, (_, data) in enumerate(vectors)
+    ]
+    return [vectors[position] for _, position in sorted(by_difference)[:wanted]]
 
 
 def _dot(q8: Sequence[int], values: bytes) -> int:

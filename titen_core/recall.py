@@ -69,7 +69,7 @@ async def recall(kernel: Kernel, access: Access, scope: Scope, filters: Filters,
     meaning, words = await asyncio.gather(_by_meaning(kernel, question), _by_words(kernel, question))
     by_meaning = meaning.state in {ChannelState.OK, ChannelState.PARTIAL}
     text_hits = _past_the_gate(words) if by_meaning else words.hits
-    fresh = similar_to(meaning.query, words.fresh)[:wanted] if meaning.query is not None else []
+    fresh = similar_to(meaning.query, words.fresh, wanted) if meaning.query is not None else []
     seqs = {hit.seq for hit in meaning.hits} | {hit.seq for hit in text_hits} | {seq for seq, _ in fresh}
     rows = await kernel.store.memories.hydrate(access, scope, filters, sorted(seqs), question.now_ms)
     vector_hits = [hit for hit in meaning.hits if _is_current(hit, rows.get(hit.seq))]
