@@ -9,6 +9,7 @@ import click
 from adapters.http.asgi import asgi
 from titen_core import __version__
 from titen_core.http.app import App
+from titen_core.mcp.guard import LOOPBACK_HOSTS
 from titen_core.semantics import SemanticState, SemanticStatus
 from vps.compose import Runtime, open_runtime
 from vps.housekeeping import Housekeeping
@@ -60,6 +61,7 @@ def _app(settings: Settings, runtime: Runtime) -> App:
         log=log_line,
         cors_origins=frozenset(settings.cors_origins),
         jwt_secret=settings.jwt_secret,
+        on_loopback=settings.host in LOOPBACK_HOSTS,
     )
 
 

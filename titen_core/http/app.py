@@ -12,22 +12,9 @@ from typing import Any
 
 from titen_core import __version__
 from titen_core.auth import authenticate
-from titen_core.errors import (
-    Busy,
-    InternalError,
-    MethodNotAllowed,
-    NotReady,
-    PayloadTooLarge,
-    SqlBusy,
-    SqlCorrupt,
-    SqlError,
-    SqlFull,
-    SqlMissing,
-    StorageFull,
-    TitenError,
-    Unauthenticated,
-)
+from titen_core.errors import InternalError, MethodNotAllowed, PayloadTooLarge, SqlError, TitenError, Unauthenticated
 from titen_core.http.decoding import decode_body, decode_query
+from titen_core.http.failures import named_failure
 from titen_core.http.messages import Request, Response, body_limit
 from titen_core.http.routes import ROUTES
 from titen_core.http.routing import Answer, Call, Matched, find_route
@@ -39,6 +26,8 @@ from titen_core.policy import grant
 from titen_core.trace import Trace, traced
 
 __all__ = ["App", "Log"]
+
+_MCP_PATHS = frozenset({"/mcp", "/mcp/"})
 
 Log = Callable[[Mapping[str, object]], None]
 """Takes one structured line. It holds numbers, names and hashes: no content, key or full subject."""
@@ -70,12 +59,14 @@ class App:
         log: Log = _silent,
         cors_origins: frozenset[str] = frozenset(),
         jwt_secret: JwtSecret | None = None,
+        on_loopback: bool = False,
     ) -> None:
         self._kernel = kernel
         self._runtime = runtime
         self._log = log
         self._cors_origins = cors_origins
         self._jwt_secret = jwt_secret
+        self._on_loopback = on_loopback
 
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises."""
@@ -89,25 +80,16 @@ class App:
     async def _answered(self, request: Request, exchange: _Exchange) -> Response:
         try:
             return await self._served(request, exchange)
-        except TitenError as failure:
-            return _error(failure, exchange)
-        except SqlBusy:
-            return _error(Busy("The store is busy; try again.", retry_after_s=1), exchange)
-        except SqlFull:
-            return _error(
-                StorageFull("The store has no space left; nothing was written. Free some and try again."), exchange
-            )
-        except (SqlMissing, SqlCorrupt):
-            self._kernel.wake()
-            return _error(
-                NotReady("Part of the store is being repaired; nothing was written. Try again.", retry_after_s=1),
-                exchange,
-            )
         except Exception as failure:
+            named = named_failure(failure, self._kernel)
+            if named is not None:
+                return _error(named, exchange)
             exchange.trace.flags["exception"] = _place(failure)
             return _error(InternalError("Something went wrong on our side; nothing was half done."), exchange)
 
     async def _served(self, request: Request, exchange: _Exchange) -> Response:
+        if request.path in _MCP_PATHS:
+            return await self._mcp(request, exchange)
         if request.method == "OPTIONS":
             return _options(request)
         matched = find_route(ROUTES, request.method, request.path)
@@ -120,6 +102,21 @@ class App:
         if isinstance(answer, Response):
             return answer
         return _bare(answer) if matched.route.bare else _envelope(answer, exchange)
+
+    async def _mcp(self, request: Request, exchange: _Exchange) -> Response:
+        # Imported here, so that a Worker pays for MCP only when somebody speaks it.
+        from titen_core.mcp.calls import Caller  # noqa: PLC0415
+        from titen_core.mcp.door import respond  # noqa: PLC0415
+        from titen_core.mcp.guard import guard  # noqa: PLC0415
+
+        exchange.operation = "mcp"
+        if request.method == "OPTIONS":
+            return Response(204, (("Allow", "OPTIONS, POST"),))
+        guard(request, self._cors_origins, on_loopback=self._on_loopback)
+        principal = await self._authenticated(request.headers.get("authorization"))
+        exchange.tenant_id = principal.tenant_id
+        _refuse_oversize(request)
+        return await respond(Caller(self._kernel, principal, exchange.request_id), request)
 
     async def _caller(self, request: Request, action: Action) -> Principal | None:
         """Who is calling. Open routes look at a key too, but do without one, and without a store to look it up in."""
@@ -142,9 +139,7 @@ class App:
     def _call(self, request: Request, matched: Matched, principal: Principal | None, exchange: _Exchange) -> Call:
         route = matched.route
         access = None if principal is None or route.action is Action.NONE else grant(principal, route.action)
-        if request.oversize:
-            bound = body_limit(request.method, request.path)
-            raise PayloadTooLarge(f"The body is larger than {bound} bytes; send it in smaller parts.")
+        _refuse_oversize(request)
         return Call(
             kernel=self._kernel,
             request=request,
@@ -192,6 +187,12 @@ class App:
             "flags": dict(trace.flags),
             "error": exchange.error,
         }
+
+
+def _refuse_oversize(request: Request) -> None:
+    if request.oversize:
+        bound = body_limit(request.method, request.path)
+        raise PayloadTooLarge(f"The body is larger than {bound} bytes; send it in smaller parts.")
 
 
 def _place(failure: BaseException) -> str:

@@ -12,7 +12,7 @@ from titen_core.errors import UnsupportedMediaType, ValidationError
 from titen_core.http.messages import Request
 from titen_core.http.schemas import AS_TEXT
 
-__all__ = ["decode_body", "decode_query", "expected_version", "require_media_type"]
+__all__ = ["decode_body", "decode_query", "expected_version", "parse_json", "require_media_type", "validated"]
 
 M = TypeVar("M", bound=pydantic.BaseModel)
 
@@ -26,9 +26,9 @@ def decode_body(request: Request, model: type[M], *, optional: bool = False) -> 
     Raises UnsupportedMediaType or ValidationError.
     """
     if optional and not request.body.strip():
-        return _validated(model, {})
+        return validated(model, {})
     require_media_type(request, "application/json")
-    return _validated(model, _parse_json(request.body))
+    return validated(model, parse_json(request.body))
 
 
 def decode_query(request: Request, model: type[M]) -> M:
@@ -42,7 +42,7 @@ def decode_query(request: Request, model: type[M]) -> M:
             raise refusal(name, "must be given once")
         else:
             found[name] = values[0]
-    return _validated(model, found, as_text=True)
+    return validated(model, found, as_text=True)
 
 
 def require_media_type(request: Request, expected: str) -> None:
@@ -66,7 +66,8 @@ def expected_version(request: Request, named: int | None) -> int | None:
     return int(digits)
 
 
-def _parse_json(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
+    """A JSON value within our bounds: UTF-8, finite, no member twice, not too deep. Raises ValidationError."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as failure:
@@ -117,7 +118,8 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _validated(model: type[M], value: Any, *, as_text: bool = False) -> M:
+def validated(model: type[M], value: Any, *, as_text: bool = False) -> M:
+    """A JSON value as `model`. Raises ValidationError."""
     if not isinstance(value, Mapping):
         raise ValidationError("The body must be a JSON object.")
     try:

@@ -1,0 +1,80 @@
+"""Which revision a request speaks, and whether its headers say what its body says.
+
+Modern requests carry their version in `_meta` and repeat it in headers (2026-07-28, "Streamable HTTP":
+Request Metadata and Server Validation). Older ones come after `initialize`, and may come without the
+header at all, which then means 2025-03-26 (2025-06-18 and 2025-11-25, "Transports": Protocol Version Header).
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from titen_core.mcp.rpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, Message, RpcError
+
+__all__ = ["LEGACY", "MODERN", "SUPPORTED", "check_headers", "version_of"]
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
+SUPPORTED = (MODERN, *LEGACY)
+
+_PREFIX = "io.modelcontextprotocol/"
+_VERSION = f"{_PREFIX}protocolVersion"
+_CAPABILITIES = f"{_PREFIX}clientCapabilities"
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+def version_of(headers: Mapping[str, str], message: Message) -> str:
+    """The supported version of a request. Raises RpcError with status 400."""
+    in_header, in_body = headers.get("mcp-protocol-version"), message.meta.get(_VERSION)
+    if in_body is None:
+        return _without_meta(in_header)
+    if not isinstance(in_body, str):
+        raise RpcError(INVALID_PARAMS, f"_meta: {_VERSION} must be a string.", status=400)
+    if in_header != in_body:
+        raise _mismatch("MCP-Protocol-Version", in_header)
+    _require_supported(in_body)
+    if in_body == MODERN and not isinstance(message.meta.get(_CAPABILITIES), dict):
+        raise RpcError(INVALID_PARAMS, f"_meta: {_CAPABILITIES} is required and must be an object.", status=400)
+    return in_body
+
+
+def check_headers(headers: Mapping[str, str], message: Message) -> None:
+    """Raise RpcError unless `Mcp-Method` and, where the method has one, `Mcp-Name` agree with the body."""
+    method = headers.get("mcp-method")
+    if method != message.method:
+        raise _mismatch("Mcp-Method", method)
+    member = _NAMED.get(message.method or "")
+    if member is not None:
+        name = headers.get("mcp-name")
+        if name is None or _decoded(name) != message.params.get(member):
+            raise _mismatch("Mcp-Name", name)
+
+
+def _without_meta(in_header: str | None) -> str:
+    if in_header is None:
+        return "2025-03-26"
+    _require_supported(in_header)
+    if in_header == MODERN:
+        raise RpcError(INVALID_PARAMS, f"_meta: {_VERSION} is required in {MODERN}.", status=400)
+    return in_header
+
+
+def _require_supported(version: str) -> None:
+    if version not in SUPPORTED:
+        data = {"supported": list(SUPPORTED), "requested": version}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", status=400, data=data)
+
+
+def _decoded(value: str) -> str | None:
+    """A header's value, out of its Base64 wrapping if it has one; None where the wrapping is broken."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[len("=?base64?") : -len("?=")], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _mismatch(header: str, value: str | None) -> RpcError:
+    fault = "is missing" if value is None else "does not match the body"
+    return RpcError(HEADER_MISMATCH, f"Header mismatch: {header} {fault}.", status=400)
