@@ -25,7 +25,7 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 def version_of(headers: Mapping[str, str], message: Message) -> str:
     """The supported version of a request. Raises RpcError with status 400."""
-    in_header, in_body = headers.get("mcp-protocol-version"), message.meta.get(_VERSION)
+    in_header, in_body = _header(headers, "mcp-protocol-version"), message.meta.get(_VERSION)
     if in_body is None:
         return _without_meta(in_header)
     if not isinstance(in_body, str):
@@ -40,14 +40,20 @@ def version_of(headers: Mapping[str, str], message: Message) -> str:
 
 def check_headers(headers: Mapping[str, str], message: Message) -> None:
     """Raise RpcError unless `Mcp-Method` and, where the method has one, `Mcp-Name` agree with the body."""
-    method = headers.get("mcp-method")
+    method = _header(headers, "mcp-method")
     if method != message.method:
         raise _mismatch("Mcp-Method", method)
     member = _NAMED.get(message.method or "")
     if member is not None:
-        name = headers.get("mcp-name")
+        name = _header(headers, "mcp-name")
         if name is None or _decoded(name) != message.params.get(member):
             raise _mismatch("Mcp-Name", name)
+
+
+def _header(headers: Mapping[str, str], name: str) -> str | None:
+    """A header's value without the white space around it, which is no part of it (RFC 9110, 5.5)."""
+    value = headers.get(name)
+    return None if value is None else value.strip(" \t")
 
 
 def _without_meta(in_header: str | None) -> str:
