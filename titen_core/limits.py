@@ -18,6 +18,7 @@ BODY_BYTES = 256 * 1024
 IMPORT_LINE_BYTES = 1024 * 1024
 IMPORT_BODY_BYTES = 8 * 1024 * 1024
 MESSAGES_BYTES = 64 * 1024
+MESSAGES_COUNT = 256
 JSON_DEPTH = 64
 METADATA_DEPTH = JSON_DEPTH - 1  # what a body that nests JSON_DEPTH deep has room for
 IMPORT_LINE_DEPTH = METADATA_DEPTH + 4  # the record, its events, one of them and its snapshot, around the metadata
@@ -61,6 +62,14 @@ DIGEST_TOKENS_MAX = 32_000
 DIGEST_TOKENS_DEFAULT = 2_000
 DIGEST_BLOCK_TOKENS_MIN = 12  # the shortest block there can be; so many rows at most fit a budget ...
 DIGEST_CRITICAL_ROWS = 4_000  # ... but the critical ones are read past it, up to this number
+
+# Extraction from conversations.
+EXTRACTED_COUNT = 10
+EXTRACT_REFUSED_COUNT = 50
+EXTRACT_REFUSED_CHARS = 200
+CHAT_DEADLINE_MS = 60_000
+CHAT_ANSWER_TOKENS = 4_096  # asked of providers that would stop sooner
+CHAT_ANSWER_BYTES = 1024 * 1024
 
 # Embedding and the outbox.
 EMBED_WRITE_DEADLINE_MS = 2_000

@@ -199,7 +199,8 @@ async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket |
 async def _vector_for(kernel: Kernel, wanted: Change) -> tuple[SemanticState, Vector | None]:
     """New words are embedded; a restored row takes up the vector it had; nothing else needs one."""
     if wanted.before.content != wanted.after.content:
-        return await embed_for_write(kernel, wanted.after.content)
+        state, vectors = await embed_for_write(kernel, [wanted.after.content])
+        return state, vectors[0]
     state = await kernel.semantics.state()
     if wanted.outcome is not Outcome.RESTORED or state.fingerprint is None:
         return state, None

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from titen_core.models import Access, Filters, Fingerprint, Scope
 
 __all__ = [
+    "ChatAnswer",
+    "ChatModel",
+    "ChatUsage",
     "ColocatedIndex",
     "IndexDescription",
     "ModelGateway",
@@ -199,4 +202,37 @@ class ModelGateway(Protocol):
 
     async def close(self) -> None:
         """Release connections and threads. Idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChatUsage:
+    """Tokens that a call took, as the provider counts them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """What a chat model said, as it said it. `usage` is None where the provider does not tell."""
+
+    text: str
+    usage: ChatUsage | None = None
+
+
+class ChatModel(Protocol):
+    """Answers one question. Raises `ModelUnavailable`, `ModelRejected` or `ModelAnswerInvalid`."""
+
+    async def complete(
+        self, *, instructions: str, question: str, schema: Mapping[str, object], deadline_ms: int
+    ) -> ChatAnswer:
+        """The answer to `question` under `instructions`, shaped by the JSON schema where the provider can do that.
+
+        `deadline_ms` bounds the whole call. The text may be anything: whoever asks has to check it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Idempotent."""
         ...

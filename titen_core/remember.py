@@ -4,7 +4,7 @@ The embedder may be down or slow: the memory is stored all the same and gets its
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from titen_core.content import canonical_json
@@ -14,11 +14,11 @@ from titen_core.models import UNSET, Access, Draft, Memory, Outcome, Written
 from titen_core.protocols import Statement, Vector
 from titen_core.semantics import SemanticState, SemanticStatus
 from titen_core.sql.fragments import Fragment
-from titen_core.sql.idempotency import Ticket, record
-from titen_core.sql.memories import draft_identity
+from titen_core.sql.idempotency import Ticket, part, record
+from titen_core.sql.memories import Entry, draft_identity
 from titen_core.sql.vectors import attach_vector, enqueue
 
-__all__ = ["embed_for_write", "remember", "replay", "vector_statements", "write_past_a_broken_index"]
+__all__ = ["embed_for_write", "remember", "remember_all", "replay", "vector_statements", "write_past_a_broken_index"]
 
 T = TypeVar("T")
 
@@ -35,29 +35,53 @@ async def remember(kernel: Kernel, access: Access, draft: Draft, ticket: Ticket 
     if standing is not None and ticket is None and _says_nothing_new(draft, standing, kernel.clock()):
         return Written(Outcome.UNCHANGED, standing)
     state, vector = await _vector_for(kernel, draft, standing)
-    op, now_ms = kernel.new_id(), kernel.clock()
-    identity = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
-
-    async def write(state: SemanticState) -> Written:
-        return await kernel.store.memories.remember(
-            access,
-            draft,
-            memory_id=kernel.new_id(),
-            op=op,
-            now_ms=now_ms,
-            extra=lambda mine: [
-                *vector_statements(state, vector, mine, now_ms),
-                *record(access, ticket, identity, op, None, now_ms),
-            ],
-        )
-
+    vectors = [vector]
     try:
-        return await write_past_a_broken_index(kernel, state, write)
+        return (await _written(kernel, access, [draft], vectors, state, ticket))[0]
     except SqlConstraint:
         done = await replay(kernel, access, ticket)
         if done is None:
             raise
         return done
+
+
+async def remember_all(
+    kernel: Kernel, access: Access, drafts: Sequence[Draft], ticket: Ticket | None = None
+) -> list[Written]:
+    """Store several drafts in one atomic batch, embedded by one call; each as `remember` does.
+
+    The outcome of each is noted under a part of the ticket. Raises SqlConstraint when another request
+    under the same ticket was faster; the driver's other SqlErrors pass through.
+    """
+    state, vectors = await embed_for_write(kernel, [draft.content for draft in drafts])
+    return await _written(kernel, access, drafts, vectors, state, ticket)
+
+
+async def _written(
+    kernel: Kernel,
+    access: Access,
+    drafts: Sequence[Draft],
+    vectors: Sequence[Vector | None],
+    state: SemanticState,
+    ticket: Ticket | None,
+) -> list[Written]:
+    now_ms = kernel.clock()
+
+    def entry(position: int, state: SemanticState) -> Entry:
+        draft, vector, op = drafts[position], vectors[position], kernel.new_id()
+        holds = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
+
+        def extra(mine: Fragment) -> list[Statement]:
+            noted = record(access, part(ticket, position), holds, op, None, now_ms)
+            return [*vector_statements(state, vector, mine, now_ms), *noted]
+
+        return Entry(draft, kernel.new_id(), op, extra)
+
+    async def write(state: SemanticState) -> list[Written]:
+        entries = [entry(position, state) for position in range(len(drafts))]
+        return await kernel.store.memories.remember(access, entries, now_ms)
+
+    return await write_past_a_broken_index(kernel, state, write)
 
 
 async def replay(kernel: Kernel, access: Access, ticket: Ticket | None) -> Written | None:
@@ -79,17 +103,17 @@ async def replay(kernel: Kernel, access: Access, ticket: Ticket | None) -> Writt
     return Written(done.outcome, dataclasses.replace(shown, version=done.version))
 
 
-async def embed_for_write(kernel: Kernel, text: str) -> tuple[SemanticState, Vector | None]:
-    """The state of the index and a vector to store with the row, or None to leave it to the outbox."""
+async def embed_for_write(kernel: Kernel, texts: Sequence[str]) -> tuple[SemanticState, Sequence[Vector | None]]:
+    """The state of the index and a vector to store with each row, or None to leave it to the outbox."""
+    later: list[Vector | None] = [None] * len(texts)
     state = await kernel.semantics.state()
     if state.status is not SemanticStatus.READY:
-        return state, None
+        return state, later
     try:
-        vectors = await kernel.semantics.embed([text], purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
+        return state, await kernel.semantics.embed(texts, purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
     except ModelError:
         kernel.wake()
-        return state, None
-    return state, vectors[0]
+        return state, later
 
 
 def vector_statements(state: SemanticState, vector: Vector | None, mine: Fragment, now_ms: int) -> list[Statement]:
@@ -121,7 +145,8 @@ async def write_past_a_broken_index(
 async def _vector_for(kernel: Kernel, draft: Draft, standing: Memory | None) -> tuple[SemanticState, Vector | None]:
     if standing is not None and standing.content == draft.content and not _is_gone(standing, kernel.clock()):
         return await kernel.semantics.state(), None
-    return await embed_for_write(kernel, draft.content)
+    state, vectors = await embed_for_write(kernel, [draft.content])
+    return state, vectors[0]
 
 
 def _says_nothing_new(draft: Draft, standing: Memory, now_ms: int) -> bool:

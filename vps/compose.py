@@ -1,6 +1,7 @@
 """Putting the parts together by hand: settings in, a kernel out. The only place that names adapters."""
 
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from adapters.sqlite.vec import SqliteVecIndex
 from titen_core.ids import system_clock
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Access, Actor, Fingerprint, PrincipalKind, Tenant
-from titen_core.protocols import ColocatedIndex, ModelGateway
+from titen_core.protocols import ChatModel, ColocatedIndex, ModelGateway
 from titen_core.semantics import Semantics
 from titen_core.sql.store import open_store
 from titen_core.trace import TracedDriver, TracedGateway
@@ -18,7 +19,7 @@ from vps.faults import EXIT_USAGE, Fault
 from vps.settings import EmbedMode, Settings, require_embedder
 from vps.storefile import READERS, open_store_file
 
-__all__ = ["Runtime", "build_kernel", "open_gateway", "open_runtime", "operator_access"]
+__all__ = ["Runtime", "build_kernel", "open_chat", "open_gateway", "open_runtime", "operator_access"]
 
 OPERATOR = "operator"
 PATIENT_EMBED_MS = 30_000
@@ -47,12 +48,14 @@ async def open_runtime(
     `patient`: a person waits for one answer, so a model that still has to load is waited for.
     """
     async with open_store_file(settings.db, readers=readers) as driver:
-        gateway = open_gateway(settings)
+        gateway, chat = open_gateway(settings), open_chat(settings)
+        kernel = build_kernel(settings, driver, gateway, wake, patient=patient)
         try:
-            yield Runtime(settings, driver, gateway, build_kernel(settings, driver, gateway, wake, patient=patient))
+            yield Runtime(settings, driver, gateway, dataclasses.replace(kernel, chat=chat))
         finally:
-            if gateway is not None:
-                await gateway.close()
+            for model in (gateway, chat):
+                if model is not None:
+                    await model.close()
 
 
 def build_kernel(
@@ -94,6 +97,23 @@ def open_gateway(settings: Settings) -> ModelGateway | None:
     return None
 
 
+def open_chat(settings: Settings) -> ChatModel | None:
+    """The chat model the settings ask for, None where they name none; it connects to nothing yet. Raises Fault."""
+    if settings.chat_base_url is None and settings.chat_model is None:
+        return None
+    if settings.chat_base_url is None or settings.chat_model is None:
+        missing = "TITEN_CHAT_BASE_URL" if settings.chat_base_url is None else "TITEN_CHAT_MODEL"
+        raise Fault(
+            f"Extraction needs {missing} as well; set it, or unset the other TITEN_CHAT_* settings.", EXIT_USAGE
+        )
+    from adapters.openai.chat import OpenAIChat  # noqa: PLC0415 - httpx costs start-up time
+
+    try:
+        return OpenAIChat(settings.chat_base_url, settings.chat_model, settings.chat_api_key)
+    except ValueError as failure:
+        raise Fault(f"{failure}.", EXIT_USAGE) from None
+
+
 def operator_access(tenant: Tenant) -> Access:
     """What someone with the store's file in hand may touch in a tenant: all of it, as a human."""
     return Access(
@@ -109,7 +129,7 @@ def _deadlines(settings: Settings, patient: bool) -> Deadlines:
     write_ms, read_ms = settings.embed_write_deadline_ms, settings.embed_read_deadline_ms
     if patient:
         write_ms, read_ms = max(write_ms, PATIENT_EMBED_MS), max(read_ms, PATIENT_EMBED_MS)
-    return Deadlines(embed_write_ms=write_ms, embed_read_ms=read_ms)
+    return Deadlines(embed_write_ms=write_ms, embed_read_ms=read_ms, chat_ms=settings.chat_deadline_ms)
 
 
 def _nobody_listens() -> None:

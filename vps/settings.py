@@ -58,6 +58,10 @@ class Settings:
     embed_api_key: str | None = field(repr=False)
     embed_write_deadline_ms: int
     embed_read_deadline_ms: int
+    chat_base_url: str | None
+    chat_model: str | None
+    chat_api_key: str | None = field(repr=False)
+    chat_deadline_ms: int
     cors_origins: tuple[str, ...]
     jwt_secret: JwtSecret | None = field(repr=False)
     api_key: str | None = field(repr=False)
@@ -262,6 +266,10 @@ _RULES: dict[str, _Rule] = {
     "embed_api_key": _Rule(_text, "the embedding provider's key", secret=True),
     "embed_write_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.EMBED_WRITE_DEADLINE_MS)),
     "embed_read_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.EMBED_READ_DEADLINE_MS)),
+    "chat_base_url": _Rule(_url, "a URL that starts with http:// or https://"),
+    "chat_model": _Rule(_text, "the name of a chat model"),
+    "chat_api_key": _Rule(_text, "the chat provider's key", secret=True),
+    "chat_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.CHAT_DEADLINE_MS)),
     "cors_origins": _Rule(_origins, "origins such as https://app.example, separated by commas", default=""),
     "jwt_secret": _Rule(JwtSecret, f"at least {limits.JWT_SECRET_BYTES} bytes of secret text", secret=True),
     "api_key": _Rule(_text, "a Titen API key, used with --url", secret=True),

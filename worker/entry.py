@@ -25,7 +25,7 @@ from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Deadlines, Kernel
 from titen_core.models import Fingerprint
 from titen_core.outbox import drain
-from titen_core.protocols import ColocatedIndex, ModelGateway, RemoteIndex
+from titen_core.protocols import ChatModel, ColocatedIndex, ModelGateway, RemoteIndex
 from titen_core.semantics import Semantics
 from titen_core.sql.store import open_store
 from titen_core.trace import TracedDriver, TracedGateway
@@ -141,7 +141,17 @@ def _kernel(env: Any, database: JsD1, index: JsVectorize | None, wake: Any) -> K
     store = open_store(driver)
     gateway = None if index is None else _gateway(env)
     semantics = Semantics(store.meta, gateway, _index_for(index), system_clock)
-    return Kernel(store, semantics, deadlines=_deadlines(env), wake=wake)
+    return Kernel(store, semantics, deadlines=_deadlines(env), wake=wake, chat=_chat(env))
+
+
+def _chat(env: Any) -> ChatModel | None:
+    """None, and so no extraction, unless TITEN_CHAT_MODEL names a model of Workers AI."""
+    models, model = setting(env, "AI"), setting(env, "TITEN_CHAT_MODEL")
+    if models is None or not model:
+        return None
+    from adapters.cloudflare.workers_ai_chat import WorkersAIChat  # noqa: PLC0415 - most Workers have no use for it
+
+    return WorkersAIChat(JsAi(models), str(model))
 
 
 def _gateway(env: Any) -> ModelGateway | None:
@@ -165,7 +175,8 @@ def _index_for(index: JsVectorize | None) -> Any:
 def _deadlines(env: Any) -> Deadlines:
     write_ms = setting(env, "TITEN_EMBED_WRITE_DEADLINE_MS") or limits.EMBED_WRITE_DEADLINE_MS
     read_ms = setting(env, "TITEN_EMBED_READ_DEADLINE_MS") or limits.EMBED_READ_DEADLINE_MS
-    return Deadlines(embed_write_ms=int(write_ms), embed_read_ms=int(read_ms))
+    chat_ms = setting(env, "TITEN_CHAT_DEADLINE_MS") or limits.CHAT_DEADLINE_MS
+    return Deadlines(embed_write_ms=int(write_ms), embed_read_ms=int(read_ms), chat_ms=int(chat_ms))
 
 
 def _cors_origins(env: Any) -> frozenset[str]:

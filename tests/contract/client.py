@@ -199,6 +199,11 @@ class Api:
     def remember(self, **fields: Any) -> Answer:
         return self.request("POST", "/v1/memories", json=fields)
 
+    def extract(self, *said: str, **fields: Any) -> Answer:
+        """Send a conversation: user and assistant in turns."""
+        turns = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(said)]
+        return self.request("POST", "/v1/memories", json={"messages": turns, **fields})
+
     def stored(self, **fields: Any) -> JsonObject:
         """Remember something new and return the memory."""
         answer = self.remember(**fields).expect(201)

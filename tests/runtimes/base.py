@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from tests.runtimes.chat_server import ChatServer
+
 __all__ = ["Embedder", "Key", "PrincipalKind", "Role", "Runtime", "Tenant"]
 
 Role: TypeAlias = Literal["reader", "writer", "admin"]
@@ -58,6 +60,11 @@ class Runtime(Protocol):
 
     @property
     def embedder(self) -> Embedder: ...
+
+    @property
+    def chat(self) -> ChatServer:
+        """The chat model behind the runtime; a live deployment has one of its own."""
+        ...
 
     def new_tenant(self, name: str = "contract", /) -> Tenant:
         """Create a tenant and a key of a human admin in it; further keys are made over REST."""

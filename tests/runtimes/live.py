@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from tests.runtimes.base import Embedder, Key, Tenant
+from tests.runtimes.chat_server import ChatServer
 
 __all__ = ["LiveRuntime"]
 
@@ -19,6 +20,10 @@ class LiveRuntime:
 
     @property
     def embedder(self) -> Embedder:
+        self._no_control()
+
+    @property
+    def chat(self) -> ChatServer:
         self._no_control()
 
     def new_tenant(self, _name: str = "contract", /) -> Tenant:

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from tests.runtimes.base import Embedder, Key, Tenant
+from tests.runtimes.chat_server import ChatServer
 from tests.runtimes.embedding_server import EmbeddingServer
 from tests.runtimes.ports import free_port
 
@@ -33,6 +34,7 @@ class VpsRuntime:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, *, dimensions: int = 64) -> None:
         self._embedder = EmbeddingServer(dimensions).start()
+        self.chat = ChatServer()
         self._database = directory / "titen.db"
         self._log = directory / "service.log"
         self._port = free_port()
@@ -41,6 +43,8 @@ class VpsRuntime:
             "TITEN_EMBED": "endpoint",
             "TITEN_EMBED_BASE_URL": self._embedder.base_url,
             "TITEN_EMBED_MODEL": self._embedder.model,
+            "TITEN_CHAT_BASE_URL": self.chat.base_url,
+            "TITEN_CHAT_MODEL": "scripted",
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,6 +109,7 @@ class VpsRuntime:
         if self._process is not None:
             self._stop(signal.SIGTERM)
         self._embedder.close()
+        self.chat.close()
 
     def _titen(self, *arguments: str) -> dict[str, Any]:
         """Run one `titen` command on the store and return its JSON answer."""

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_named() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("content", 1), ("content", None), ("tags", "a"), ("tags", [1]), ("tags", {}), ("kind", "Semantic")),
+        *(("content", 1), ("content", []), ("tags", "a"), ("tags", [1]), ("tags", {}), ("kind", "Semantic")),
         *(("kind", 1), ("category", "other"), ("priority", "urgent"), ("confidence", "0.5"), ("confidence", True)),
         *(("confidence", 1.0000001), ("confidence", -0.1), ("metadata", []), ("metadata", "x"), ("source", "x")),
         *(("source", {"type": 1}), ("source", {"other": "x"}), ("expires_at", "tomorrow"), ("expires_at", 1.5)),

@@ -129,11 +129,12 @@ def running(*arguments: str | Path, env: Mapping[str, str] | None = None, cwd: P
         env=environment(env),
         cwd=cwd,
     )
-    try:
-        service = Service(process)
-        yield service
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(PATIENCE_S)
-    service.stop()
+    with process.stdout or contextlib.nullcontext(), process.stderr or contextlib.nullcontext():
+        try:
+            service = Service(process)
+            yield service
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(PATIENCE_S)
+        service.stop()

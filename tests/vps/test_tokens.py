@@ -38,7 +38,7 @@ def test_a_human_signs_in_and_what_they_write_is_verified(store: Store) -> None:
         status, record = call(f"{service.url}/memory", token, note)
         assert (status, record["source"], record["verified"], record["mind_id"]) == (201, "user", True, "user_123")
         status, me = call(f"{service.url}/v1/principal", token)
-        assert (me["data"]["principal"], me["data"]["kind"]) == ("Rina", "human")
+        assert (me["data"]["principal"], me["data"]["kind"]) == ("jwt:Rina", "human")
         assert token not in service.err + "".join(service.lines)
     with running("serve", "--db", store.db, "--port", "0", env={"TITEN_JWT_SECRET": SECRET[::-1]}) as service:
         assert call(f"{service.url}/v1/principal", token)[0] == 401

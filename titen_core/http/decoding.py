@@ -11,6 +11,7 @@ from titen_core.content import refusal
 from titen_core.errors import UnsupportedMediaType, ValidationError
 from titen_core.http.messages import Request
 from titen_core.http.schemas import AS_TEXT
+from titen_core.nesting import nests_deeper
 
 __all__ = ["decode_body", "decode_query", "expected_version", "parse_json", "require_media_type", "validated"]
 
@@ -72,32 +73,14 @@ def parse_json(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError as failure:
         raise ValidationError("The body is not valid UTF-8.") from failure
-    _refuse_deep(text)
+    if nests_deeper(text, limits.JSON_DEPTH):
+        raise ValidationError(f"The body nests deeper than {limits.JSON_DEPTH} levels.")
     try:
         return json.loads(
             text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_refuse_repeated
         )
     except (ValueError, RecursionError) as failure:
         raise ValidationError("The body is not valid JSON.") from failure
-
-
-def _refuse_deep(text: str) -> None:
-    """Count brackets outside strings before anything recurses over them."""
-    if text.count("[") + text.count("{") <= limits.JSON_DEPTH:
-        return
-    depth, in_string, escaped = 0, False, False
-    for char in text:
-        if in_string:
-            in_string = escaped or char != '"'
-            escaped = char == "\\" and not escaped
-        elif char == '"':
-            in_string, escaped = True, False
-        elif char in "[{":
-            depth += 1
-            if depth > limits.JSON_DEPTH:
-                raise ValidationError(f"The body nests deeper than {limits.JSON_DEPTH} levels.")
-        elif char in "]}":
-            depth -= 1
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -38,6 +38,7 @@ _REASONS = {
     415: "The body's content type is not accepted.",
     429: "A limit of the tenant is reached.",
     500: "A fault on the service's side.",
+    502: "The chat model failed or answered junk; nothing was stored.",
     503: "Not ready or busy; try again.",
     507: "The store has no space left.",
 }
@@ -150,13 +151,19 @@ def _success(route: Route, status: int) -> dict[str, Any]:
     data: dict[str, Any] = {"type": "array", "items": _ref(route.answer)} if route.many else _ref(route.answer)
     if route.bare:
         return {"description": _REASONS[status], "content": {"application/json": {"schema": data}}}
-    envelope = {
+    schema = _envelope(data, route.meta or Meta)
+    if status == 200 and route.or_answer is not None:
+        schema = {"anyOf": [schema, _envelope(_ref(route.or_answer), route.or_meta or Meta)]}
+    return {"description": _REASONS[status], "content": {"application/json": {"schema": schema}}}
+
+
+def _envelope(data: dict[str, Any], meta: type[pydantic.BaseModel]) -> dict[str, Any]:
+    return {
         "type": "object",
-        "properties": {"data": data, "meta": _ref(route.meta or Meta)},
+        "properties": {"data": data, "meta": _ref(meta)},
         "required": ["data", "meta"],
         "additionalProperties": False,
     }
-    return {"description": _REASONS[status], "content": {"application/json": {"schema": envelope}}}
 
 
 def _open_object() -> dict[str, Any]:
@@ -171,7 +178,8 @@ def _open_object() -> dict[str, Any]:
 def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
     models: list[type[pydantic.BaseModel]] = [ErrorAnswer, Meta]
     for route in routes:
-        models += [model for model in (route.body, route.answer, route.meta) if model is not None]
+        named = (route.body, route.answer, route.meta, route.or_answer, route.or_meta)
+        models += [model for model in named if model is not None]
     unique = list(dict.fromkeys(models))
     _, schema = models_json_schema([(model, "validation") for model in unique], ref_template=_REF)
     definitions: dict[str, Any] = schema["$defs"]

@@ -54,7 +54,8 @@ class Route:
     """One line of the API: what it needs, what it takes, what it answers.
 
     `action` decides the role; `Action.NONE` needs no key. `answer` is the model of `data` (in a list
-    where `many`; without the envelope where `bare`), `errors` the statuses beyond those every route can give.
+    where `many`; without the envelope where `bare`), or `or_answer` with `or_meta` where a 200 has two forms;
+    `errors` are the statuses beyond those every route can give.
     """
 
     method: str
@@ -66,6 +67,8 @@ class Route:
     many: bool = False
     bare: bool = False
     meta: type[pydantic.BaseModel] | None = None
+    or_answer: type[pydantic.BaseModel] | None = None
+    or_meta: type[pydantic.BaseModel] | None = None
     query: type[Query] | type[pydantic.BaseModel] = NoQuery
     body: type[pydantic.BaseModel] | None = None
     body_optional: bool = False

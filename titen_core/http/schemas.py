@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from titen_core import limits
 from titen_core.content import clean_content, clean_metadata, clean_name, clean_tags, refusal
+from titen_core.extraction.about import About
+from titen_core.extraction.turns import Speaker, Turn
 from titen_core.models import (
     UNSET,
     Author,
@@ -174,10 +176,23 @@ class SourceBody(Input):
         )
 
 
-class RememberBody(Input):
-    """Give `content`. Omitted fields keep their value where the same memory exists already."""
+class MessageBody(Input):
+    """One message, as chat completions have them. Only what user and assistant said can become a memory."""
 
-    content: Text
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Annotated[str, Field(max_length=limits.MESSAGES_BYTES)] | None = None
+    name: Name | None = None
+
+
+class RememberBody(Input):
+    """Give `content`, or `messages` to have memories extracted from a conversation.
+
+    Omitted fields keep their value where the same memory exists already. With `messages` go subject_id,
+    agent_id, run_id, source, metadata and expires_at; they hold for every memory of the conversation.
+    """
+
+    content: Text | None = None
+    messages: Annotated[list[MessageBody], Field(min_length=1, max_length=limits.MESSAGES_COUNT)] | None = None
     subject_id: Name | None = None
     agent_id: Name | None = None
     run_id: Name | None = None
@@ -197,7 +212,7 @@ class RememberBody(Input):
             raise refusal("category", "is required when key is given")
         return Draft(
             subject_id=subject_id,
-            content=clean_content(self.content),
+            content=clean_content(self.content or ""),
             key=None if self.key is None else clean_name("key", self.key),
             agent_id=self._given("agent_id", _name("agent_id")),
             run_id=self._given("run_id", _name("run_id")),
@@ -206,6 +221,24 @@ class RememberBody(Input):
             tags=UNSET if self.tags is None else clean_tags(self.tags),
             priority=UNSET if self.priority is None else self.priority,
             confidence=UNSET if self.confidence is None else self.confidence,
+            source=self._given("source", SourceBody.record),
+            metadata=self._given("metadata", clean_metadata),
+            expires_at_ms=self._given("expires_at", int),
+        )
+
+    def conversation(self, subject_id: str) -> tuple[list[Turn], About]:
+        """The messages, and what their memories have in common. Raises ValidationError."""
+        for name in ("content", "kind", "category", "key", "tags", "priority", "confidence"):
+            if getattr(self, name) is not None:
+                raise refusal(name, "cannot be given with messages; the extraction decides it")
+        turns = [Turn(Speaker(message.role), message.content or "") for message in self.messages or ()]
+        size_bytes = sum(len(turn.text.encode("utf-8", "replace")) for turn in turns)
+        if size_bytes > limits.MESSAGES_BYTES:
+            raise refusal("messages", f"are {size_bytes} bytes; at most {limits.MESSAGES_BYTES} are allowed")
+        return turns, About(
+            subject_id=subject_id,
+            agent_id=self._given("agent_id", _name("agent_id")),
+            run_id=self._given("run_id", _name("run_id")),
             source=self._given("source", SourceBody.record),
             metadata=self._given("metadata", clean_metadata),
             expires_at_ms=self._given("expires_at", int),
@@ -418,6 +451,18 @@ class WrittenOut(MemoryOut):
     semantic_ready: bool
 
 
+class RefusedOut(Output):
+    reason: str
+    content: str
+
+
+class ExtractedOut(Output):
+    """What became of `messages`."""
+
+    memories: list[WrittenOut]
+    refused: list[RefusedOut]
+
+
 class DeletedOut(Output):
     id: str
     version: int
@@ -583,6 +628,17 @@ class DegradedOut(Output):
 
 class Meta(Output):
     request_id: str
+
+
+class UsageOut(Output):
+    input_tokens: int
+    output_tokens: int
+
+
+class ExtractedMeta(Meta):
+    """`usage`: what the chat model took; null where it was not asked, or does not tell."""
+
+    usage: UsageOut | None
 
 
 class PageMeta(Meta):

@@ -63,9 +63,8 @@ async def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]
 
 
 async def _remember(caller: Caller, body: RememberBody) -> dict[str, Any]:
-    # `messages` (extraction) joins RememberBody; whatever that route answers is then answered here too.
     answer = await remember_memory(_call(caller, Action.WRITE, "/v1/memories", body=body))
-    return dict(answer.data)
+    return {**answer.data, **answer.meta}
 
 
 async def _recall(caller: Caller, body: SearchBody) -> dict[str, Any]:

@@ -46,6 +46,8 @@ _SCOPE = {
 }
 _REMEMBER_FIELDS = {
     **_SCOPE,
+    "content": "The fact. Give either this or messages.",
+    "messages": "A conversation to extract facts from instead, where the service has a chat model.",
     "kind": "semantic for facts, episodic for events, procedural for how something is done.",
     "category": "What sort of fact it is; required with key.",
     "key": "A stable name such as home_city: a later fact under the same category and key replaces this one.",
@@ -115,7 +117,7 @@ def _tool(
         "inputSchema": {
             "type": "object",
             "properties": properties,
-            "required": schema["required"],
+            "required": schema.get("required", []),
             "additionalProperties": False,
         },
         "annotations": {"title": title, **annotations},

@@ -7,12 +7,13 @@ batch back, so two equal requests at once act once.
 from dataclasses import dataclass
 
 from titen_core import limits
+from titen_core.ids import sha256_hex
 from titen_core.models import Access, Outcome
 from titen_core.protocols import SqlDriver, Statement
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.rows import integer, text
 
-__all__ = ["Done", "Idempotency", "Ticket", "record"]
+__all__ = ["Done", "Idempotency", "Ticket", "part", "record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,13 @@ class Ticket:
 
     token: str
     request_hash: str
+
+
+def part(ticket: Ticket | None, position: int) -> Ticket | None:
+    """The ticket of one of several memories that a request writes; the first has the request's own."""
+    if ticket is None or position == 0:
+        return ticket
+    return Ticket(sha256_hex(ticket.token, str(position)), ticket.request_hash)
 
 
 @dataclass(frozen=True, slots=True)

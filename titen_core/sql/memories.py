@@ -34,12 +34,22 @@ from titen_core.sql.rows import MEMORY_COLUMNS, SNAPSHOT, event, integer, memory
 from titen_core.sql.text_index import put_text, remove_text
 from titen_core.sql.vectors import enqueue
 
-__all__ = ["Change", "Extra", "Hydrated", "MemoryRows", "default_confidence", "draft_identity", "row_identity"]
+__all__ = ["Change", "Entry", "Extra", "Hydrated", "MemoryRows", "default_confidence", "draft_identity", "row_identity"]
 
 T = TypeVar("T")
 
 Extra = Callable[[Fragment], Sequence[Statement]]
 """More statements for the same batch, given the condition that selects the rows it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One draft to remember: under this id if it is new, by this operation, with more in the same batch."""
+
+    draft: Draft
+    memory_id: str
+    op: str
+    more: Extra
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +171,19 @@ class MemoryRows:
 
     # Writing
 
-    async def remember(
-        self, access: Access, draft: Draft, *, memory_id: str, op: str, now_ms: int, extra: Extra
-    ) -> Written:
-        """Create the draft's identity, or update or restore what holds it; one atomic batch.
+    async def remember(self, access: Access, entries: Sequence[Entry], now_ms: int) -> list[Written]:
+        """Create each draft's identity, or update or restore what holds it; all in one atomic batch.
 
         Two equal drafts at once make one row: the unique index decides, not a look-up.
         """
-        holds = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
-        mine = all_of((holds, Fragment("m.op = ?", (op,))))
-        revived = all_of((mine, Fragment("(m.content_version = m.version OR m.op_kind = 'restored')")))
-        batch = [
-            _upsert(access, draft, memory_id, op, now_ms),
-            *put_text(access.tenant_num, draft.content, mine),
-            _append_event(access.actor, op, mine),
-            enqueue(revived, now_ms),
-            *extra(mine),
-            _outcome(holds, op),
-        ]
-        rows = (await self.driver.batch(batch))[-1]
-        return Written(Outcome(text(rows[0]["outcome"])), memory(rows[0]))
+        batch: list[Statement] = []
+        outcomes: list[int] = []
+        for entry in entries:
+            batch += _remembering(access, entry, now_ms)
+            outcomes.append(len(batch) - 1)
+        answers = await self.driver.batch(batch)
+        rows = [answers[position][0] for position in outcomes]
+        return [Written(Outcome(text(row["outcome"])), memory(row)) for row in rows]
 
     async def swap(self, access: Access, change: Change, *, op: str, now_ms: int, extra: Extra) -> Written | None:
         """Write `change.after` if the row still is what `change.before` says; None if it is not.
@@ -202,6 +205,22 @@ class MemoryRows:
         if not rows or text(rows[0]["outcome"]) == Outcome.UNCHANGED:
             return None
         return Written(change.outcome, memory(rows[0]))
+
+
+def _remembering(access: Access, entry: Entry, now_ms: int) -> list[Statement]:
+    """Row, terms, event, outbox and what the caller adds; the last statement tells the outcome."""
+    draft, op = entry.draft, entry.op
+    holds = Fragment("m.tenant_id = ? AND m.identity = ?", (access.tenant_id, draft_identity(draft)))
+    mine = all_of((holds, Fragment("m.op = ?", (op,))))
+    revived = all_of((mine, Fragment("(m.content_version = m.version OR m.op_kind = 'restored')")))
+    return [
+        _upsert(access, draft, entry.memory_id, op, now_ms),
+        *put_text(access.tenant_num, draft.content, mine),
+        _append_event(access.actor, op, mine),
+        enqueue(revived, now_ms),
+        *entry.more(mine),
+        _outcome(holds, op),
+    ]
 
 
 def draft_identity(draft: Draft) -> str:

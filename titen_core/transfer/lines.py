@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from titen_core import limits
 from titen_core.errors import ValidationError
+from titen_core.nesting import nests_deeper
 from titen_core.transfer.record import SUMMARY_FORMAT, check_format_version
 
 __all__ = ["Line", "PageCheck", "read_json", "read_lines"]
@@ -43,31 +44,27 @@ def read_json(data: bytes) -> Mapping[str, Any]:
     if len(data) > limits.IMPORT_LINE_BYTES:
         raise ValidationError(f"The line is {len(data)} bytes; at most {limits.IMPORT_LINE_BYTES} are allowed.")
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse_constant)
+        text = data.decode()
     except UnicodeDecodeError:
         raise ValidationError("The line is not valid UTF-8.") from None
-    except RecursionError:
-        raise _too_deep() from None
+    if nests_deeper(text, limits.IMPORT_LINE_DEPTH):
+        raise ValidationError(f"The line nests deeper than {limits.IMPORT_LINE_DEPTH} levels.")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         raise ValidationError("The line is not valid JSON.") from None
     if not isinstance(value, dict):
         raise ValidationError("The line must be a JSON object.")
-    _check(value, 1)
+    _check_numbers(value)
     return value
 
 
-def _check(value: Any, depth: int) -> None:
+def _check_numbers(value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValidationError("The line holds a number too large to keep.")
     if isinstance(value, dict | list):
-        if depth > limits.IMPORT_LINE_DEPTH:
-            raise _too_deep()
         for member in value.values() if isinstance(value, dict) else value:
-            _check(member, depth + 1)
-
-
-def _too_deep() -> ValidationError:
-    return ValidationError(f"The line nests deeper than {limits.IMPORT_LINE_DEPTH} levels.")
+            _check_numbers(member)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tests.runtimes.chat_server import ChatServer
 from tests.runtimes.cloudflare.vectorize import VectorizeEmulator, VectorizeError
 from tests.runtimes.embedding_server import EmbeddingServer
 
@@ -21,12 +22,14 @@ __all__ = ["Backend"]
 BLAMES_THE_INPUT: Final = frozenset({400, 413, 422, 500})
 BAD_INPUT: Final = 5006
 NO_CAPACITY: Final = 3040
+NO_JSON_MODE: Final = 5024
 
 
 class Backend:
     """Answers both bindings until closed."""
 
-    def __init__(self, embedder: EmbeddingServer, vectorize: VectorizeEmulator) -> None:
+    def __init__(self, embedder: EmbeddingServer, vectorize: VectorizeEmulator, chat: ChatServer) -> None:
+        self.chat = chat
         self.embedder = embedder
         self.vectorize = vectorize
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -76,9 +79,15 @@ class _Handler(BaseHTTPRequestHandler):
         if asked.hostname == "vector-search":
             self._vectorize(asked.path.strip("/"), body)
         elif asked.hostname == "workers-binding.ai":
-            self._send(*_embedded(self.server.backend.embedder, body))
+            self._ai(json.loads(body)["inputs"], body)
         else:
             self._send(404, json.dumps({"error": f"nobody is {asked.hostname}"}))
+
+    def _ai(self, inputs: dict[str, Any], body: str) -> None:
+        if "messages" in inputs:
+            self._send(*_chatted(self.server.backend.chat, inputs))
+        else:
+            self._send(*_embedded(self.server.backend.embedder, body))
 
     def _vectorize(self, operation: str, body: str) -> None:
         try:
@@ -116,6 +125,23 @@ def _embedded(embedder: EmbeddingServer, body: str) -> tuple[int, str]:
     if response.status != 200:
         return _refused(429, NO_CAPACITY, "Capacity temporarily exceeded, please try again.")
     return 200, _as_workers_ai(content)
+
+
+def _chatted(chat: ChatServer, inputs: dict[str, Any]) -> tuple[int, str]:
+    """What Workers AI says where an OpenAI-compatible server says this."""
+    status, _, content = chat.answer(inputs)
+    if status in BLAMES_THE_INPUT - {500}:
+        structured = "response_format" in inputs
+        return _refused(400, NO_JSON_MODE if structured else BAD_INPUT, "Error: JSON Mode couldn't be met")
+    if status != 200:
+        return _refused(429, NO_CAPACITY, "Capacity temporarily exceeded, please try again.")
+    text = content.decode("utf-8", "replace")
+    try:
+        answer = json.loads(text)
+        said = answer["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        return 200, json.dumps({"answer": text})
+    return 200, json.dumps({"response": said, "usage": answer.get("usage")})
 
 
 def _refused(status: int, code: int, description: str) -> tuple[int, str]:

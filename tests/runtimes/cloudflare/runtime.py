@@ -22,6 +22,7 @@ from typing import Any, Final
 from adapters.cloudflare.failures import sql_error
 from adapters.cloudflare.vectorize import METADATA_INDEXES
 from tests.runtimes.base import Embedder, Key, Tenant
+from tests.runtimes.chat_server import ChatServer
 from tests.runtimes.cloudflare.backend import Backend
 from tests.runtimes.cloudflare.vectorize import VectorizeEmulator
 from tests.runtimes.embedding_server import EmbeddingServer
@@ -86,8 +87,9 @@ class CloudflareRuntime:
         _check_tools()
         self.vectorize = VectorizeEmulator(DIMENSIONS, indexed=list(METADATA_INDEXES))
         self._embedder = EmbeddingServer(DIMENSIONS).start()
-        self._backend = Backend(self._embedder, self.vectorize)
-        self._settings = dict(settings or {})
+        self.chat = ChatServer()
+        self._backend = Backend(self._embedder, self.vectorize, self.chat)
+        self._settings = {"TITEN_CHAT_MODEL": "@cf/scripted", **(settings or {})}
         self._directory = directory
         self._log = directory / "worker.log"
         self._port = free_port()
@@ -181,6 +183,7 @@ class CloudflareRuntime:
             self._stop(signal.SIGTERM)
         self._backend.close()
         self._embedder.close()
+        self.chat.close()
 
     def _options(self) -> Iterator[str]:
         named = {

@@ -1,5 +1,7 @@
 """`/v1/memories`: remember, list, read, change, delete, restore, verify."""
 
+import dataclasses
+
 from titen_core import cursors, limits, memories
 from titen_core.content import clean_name, refusal
 from titen_core.http.decoding import expected_version
@@ -10,6 +12,8 @@ from titen_core.http.schemas import (
     EmptyBody,
     EventOut,
     ExpiringQuery,
+    ExtractedMeta,
+    ExtractedOut,
     HistoryQuery,
     ListMeta,
     ListQuery,
@@ -33,12 +37,28 @@ __all__ = ["ROUTES", "scope_of"]
 
 async def remember_memory(call: Call) -> Answer:
     access, body = call.granted(), call.body
+    if body.content is None and body.messages is None:
+        raise refusal("content", "is required; or send messages to have memories extracted from them")
     subject_id = narrow(access, body.subject_id)
     if subject_id is None:
         raise refusal("subject_id", "is required with a key that is not locked to a subject")
-    draft = body.record(clean_name("subject_id", subject_id))
-    written = await remember(call.kernel, access, draft, ticket_of(call))
+    subject_id = clean_name("subject_id", subject_id)
+    if body.messages is not None:
+        return await _extracted(call, subject_id)
+    written = await remember(call.kernel, access, body.record(subject_id), ticket_of(call))
     return _written(written, 201 if written.outcome is Outcome.STORED else 200)
+
+
+async def _extracted(call: Call, subject_id: str) -> Answer:
+    from titen_core.extraction.extract import extract  # noqa: PLC0415 - a Worker's other requests do without
+
+    turns, about = call.body.conversation(subject_id)
+    done = await extract(call.kernel, call.granted(), turns, about, ticket_of(call))
+    data = {
+        "memories": [written_view(written) for written in done.written],
+        "refused": [dataclasses.asdict(refused) for refused in done.refused],
+    }
+    return Answer(data, meta={"usage": None if done.usage is None else dataclasses.asdict(done.usage)})
 
 
 async def list_memories(call: Call) -> Answer:
@@ -148,12 +168,14 @@ ROUTES = (
         "/v1/memories",
         Action.WRITE,
         remember_memory,
-        "Remember one fact, or update or restore the memory that already says it.",
+        "Remember one fact, or update or restore the memory that already says it; or extract facts from messages.",
         answer=WrittenOut,
+        or_answer=ExtractedOut,
+        or_meta=ExtractedMeta,
         body=RememberBody,
         idempotent=True,
         statuses=(201, 200),
-        errors=(409,),
+        errors=(409, 502),
     ),
     Route(
         "GET",
