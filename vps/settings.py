@@ -65,6 +65,7 @@ class Settings:
     cors_origins: tuple[str, ...]
     jwt_secret: JwtSecret | None = field(repr=False)
     api_key: str | None = field(repr=False)
+    mcp_url: str | None
     wrangler: str | None
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -273,5 +274,6 @@ _RULES: dict[str, _Rule] = {
     "cors_origins": _Rule(_origins, "origins such as https://app.example, separated by commas", default=""),
     "jwt_secret": _Rule(JwtSecret, f"at least {limits.JWT_SECRET_BYTES} bytes of secret text", secret=True),
     "api_key": _Rule(_text, "a Titen API key, used with --url", secret=True),
+    "mcp_url": _Rule(_url, "a URL that starts with http:// or https://"),
     "wrangler": _Rule(_text, "the command that starts wrangler, such as `npx wrangler`"),
 }

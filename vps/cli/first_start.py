@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -16,8 +17,11 @@ __all__ = ["keep_key", "key_file_of", "prepare", "print_first_steps"]
 KEY_FILE_MODE = 0o600
 
 
-async def prepare(db: Path) -> Path:
-    """Create or migrate the store and give it a first key; answers the file that holds the key. Raises Fault."""
+async def prepare(db: Path, tell: Callable[[str], object] = click.echo) -> Path:
+    """Create or migrate the store and give it a first key; answers the file that holds the key. Raises Fault.
+
+    `tell` gets sentences for the person who started it, the key among them.
+    """
     key_file = key_file_of(db)
     async with open_database(db) as driver:
         applied = await migrate_store(driver, db)
@@ -25,14 +29,14 @@ async def prepare(db: Path) -> Path:
     if made is not None:
         tenant, minted = made
         keep_key(key_file, minted.api_key)
-        click.echo(f"Created the store {db} with the tenant {tenant.id}.")
-        click.echo(f"Admin key, shown once and kept in {key_file}: {minted.api_key}")
+        tell(f"Created the store {db} with the tenant {tenant.id}.")
+        tell(f"Admin key, shown once and kept in {key_file}: {minted.api_key}")
     elif applied:
-        click.echo(f"Migrated the store {db}: {', '.join(applied)}.")
+        tell(f"Migrated the store {db}: {', '.join(applied)}.")
     if made is None and key_file.exists():
-        click.echo(f"The store is {db}; its admin key is in {key_file}.")
+        tell(f"The store is {db}; its admin key is in {key_file}.")
     elif made is None:
-        click.echo(f"The store is {db}; {key_file} is gone, make another key with `titen key create`.")
+        tell(f"The store is {db}; {key_file} is gone, make another key with `titen key create`.")
     return key_file
 
 

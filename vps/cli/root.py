@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("vps.cli.setting_up", "migrate", "Bring a store to this version's schema."),
     "remember": ("vps.cli.memories", "remember", "Remember a fact."),
     "recall": ("vps.cli.memories", "recall", "Recall the facts that answer a question."),
+    "mcp": ("vps.cli.mcp", "mcp", "Speak MCP on stdin and stdout."),
     "export": ("vps.cli.transfer", "export", "Export memories to a file."),
     "import": ("vps.cli.transfer", "import_", "Import memories from a file."),
     "tenant": ("vps.cli.tenants", "tenant", "Create and list tenants."),
