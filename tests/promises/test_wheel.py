@@ -107,7 +107,7 @@ def test_it_holds_our_packages_with_migrations_and_the_api_document_and_nothing_
         for path in (ROOT / package).rglob("*.py")
     }
     data = {f"vps/migrations/{path.name}" for path in (ROOT / "migrations").glob("*.sql")}
-    data.add("titen_core/http/openapi.json")
+    data |= {"titen_core/http/openapi.json", "titen_core/mcp/tools.json"}
     info = {name for name in names if re.match(r"titen-[^/]+\.dist-info/", name)}
     assert names - info == ours | data
     assert {name.partition("/")[2] for name in info} == {
