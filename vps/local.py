@@ -9,7 +9,7 @@ from titen_core.content import clean_query, refusal
 from titen_core.errors import SqlError
 from titen_core.http.decoding import decode_body
 from titen_core.http.messages import Request
-from titen_core.http.schemas import RememberBody, SearchBody
+from titen_core.http.schemas.requests import RememberBody, SearchBody
 from titen_core.http.views import channels_view, item_view, scope_view, written_view
 from titen_core.kernel import Kernel
 from titen_core.models import Access, Scope, Tenant

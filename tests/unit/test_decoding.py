@@ -11,7 +11,7 @@ from titen_core import limits
 from titen_core.errors import UnsupportedMediaType, ValidationError
 from titen_core.http.decoding import decode_body, decode_query, expected_version, require_media_type
 from titen_core.http.messages import Request, body_limit
-from titen_core.http.schemas import DeleteQuery, EmptyBody, ListQuery, PatchBody, RememberBody, SearchBody
+from titen_core.http.schemas.requests import DeleteQuery, EmptyBody, ListQuery, PatchBody, RememberBody, SearchBody
 
 
 def request(body: bytes = b"", *, query: str = "", **headers: str) -> Request:

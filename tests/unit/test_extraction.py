@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.service import open_service
-from titen_core.extraction.about import About
 from titen_core.extraction.answers import Unreadable, read_answer
 from titen_core.extraction.judging import judged
 from titen_core.extraction.turns import Speaker, Turn, spoken
+from titen_core.models import Draft
 
+to_draft = functools.partial(Draft, "user_1")
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -41,7 +43,7 @@ def test_a_list_is_found_behind_any_words(items: list[object], words: str) -> No
 
 @given(st.lists(ANYTHING, max_size=30))
 def test_every_item_is_either_stored_or_refused(items: list[object]) -> None:
-    drafts, refused = judged(items, [Turn(Speaker.USER, "Hello")], About("user_1").draft)
+    drafts, refused = judged(items, [Turn(Speaker.USER, "Hello")], to_draft)
     assert len(drafts) + len(refused) == len(items)
 
 
@@ -61,7 +63,7 @@ def test_a_long_answer_without_an_end_is_given_up_soon() -> None:
     ],
 )
 def test_a_memory_is_in_letters_of_the_conversation(said: str, noted: str, taken: bool) -> None:
-    drafts, _ = judged([{"content": noted}], [Turn(Speaker.USER, said)], About("user_1").draft)
+    drafts, _ = judged([{"content": noted}], [Turn(Speaker.USER, said)], to_draft)
     assert bool(drafts) is taken
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from titen_core import limits
 from titen_core.errors import ExtractionFailed, ExtractionUnavailable, ModelError, ModelUnavailable, SqlConstraint
-from titen_core.extraction.about import About
 from titen_core.extraction.answers import Unreadable, read_answer
-from titen_core.extraction.judging import Refused, judged
+from titen_core.extraction.judging import Refused, ToDraft, judged
 from titen_core.extraction.prompt import ANSWER_SCHEMA, INSTRUCTIONS, conversation
 from titen_core.extraction.turns import Turn, spoken
 from titen_core.kernel import Kernel
@@ -33,9 +32,11 @@ class Extraction:
 
 
 async def extract(
-    kernel: Kernel, access: Access, turns: Sequence[Turn], about: About, ticket: Ticket | None = None
+    kernel: Kernel, access: Access, turns: Sequence[Turn], to_draft: ToDraft, ticket: Ticket | None = None
 ) -> Extraction:
     """Store what is worth keeping of the conversation; nothing worth keeping is a success.
+
+    `to_draft` makes a draft of content, kind, category and tags.
 
     All that is stored is stored in one batch. A repeated request under one ticket answers what the first
     one stored, without asking the model again. Raises ExtractionUnavailable without a chat model,
@@ -52,7 +53,7 @@ async def extract(
         items = read_answer(answer.text)
     except Unreadable:
         raise ExtractionFailed("The chat model's answer holds no list of memories; nothing was stored.") from None
-    drafts, refused = judged(items, sources, about.draft)
+    drafts, refused = judged(items, sources, to_draft)
     written = await _stored(kernel, access, drafts, ticket) if drafts else []
     return Extraction(tuple(written), tuple(refused), answer.usage)
 

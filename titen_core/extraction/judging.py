@@ -13,9 +13,9 @@ from titen_core.errors import ValidationError
 from titen_core.extraction.turns import Turn
 from titen_core.models import UNSET, Category, Draft, Kind
 
-__all__ = ["Refused", "judged"]
+__all__ = ["Refused", "ToDraft", "judged"]
 
-ToDraft = Callable[[Mapping[str, Any]], Draft]
+ToDraft = Callable[..., Draft]
 
 _ONE_TOO_MANY: Final = f"at most {limits.EXTRACTED_COUNT} memories are taken from one conversation"
 _ACTIONS: Final = ("action", "event", "operation", "op")
@@ -47,7 +47,7 @@ def judged(items: Sequence[Any], sources: Sequence[Turn], to_draft: ToDraft) -> 
     refused: list[Refused] = []
     for item in items:
         try:
-            draft = to_draft(_fields(item, scripts))
+            draft = to_draft(**_fields(item, scripts))
         except ValidationError as failure:
             refused.append(Refused(failure.message, _beginning(item)))
         else:

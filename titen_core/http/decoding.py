@@ -10,7 +10,7 @@ from titen_core import limits
 from titen_core.content import refusal
 from titen_core.errors import UnsupportedMediaType, ValidationError
 from titen_core.http.messages import Request
-from titen_core.http.schemas import AS_TEXT
+from titen_core.http.schemas.fields import AS_TEXT
 from titen_core.nesting import nests_deeper
 
 __all__ = ["decode_body", "decode_query", "expected_version", "parse_json", "require_media_type", "validated"]

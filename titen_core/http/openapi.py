@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from titen_core import __version__
 from titen_core.http.routes import ROUTES
 from titen_core.http.routing import Route
-from titen_core.http.schemas import ErrorAnswer, Meta
+from titen_core.http.schemas.answers import ErrorAnswer, Meta
 from titen_core.models import Action
 
 __all__ = ["ARTIFACT", "build_openapi", "render"]

@@ -9,7 +9,7 @@ import pydantic
 
 from titen_core.errors import MethodNotAllowed, NotFound
 from titen_core.http.messages import Request, Response
-from titen_core.http.schemas import NoQuery, Query
+from titen_core.http.schemas.requests import NoQuery, Query
 from titen_core.kernel import Kernel
 from titen_core.models import Access, Action, Principal
 

@@ -6,19 +6,9 @@ from pydantic import Field
 
 from titen_core import limits
 from titen_core.content import clean_name, refusal
-from titen_core.http.schemas import (
-    Confidence,
-    ExpiryTime,
-    Input,
-    Name,
-    Output,
-    PatchBody,
-    Query,
-    RememberBody,
-    Tags,
-    Text,
-    lenient,
-)
+from titen_core.http.schemas.answers import Output
+from titen_core.http.schemas.fields import Confidence, ExpiryTime, Name, Tags, Text, lenient
+from titen_core.http.schemas.requests import Input, PatchBody, Query, RememberBody
 from titen_core.models import Category, Draft, Patch, Priority
 
 __all__ = [

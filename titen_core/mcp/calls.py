@@ -18,7 +18,7 @@ from titen_core.http.messages import Request
 from titen_core.http.routes.memories import delete_memory, remember_memory
 from titen_core.http.routes.search import search_memories
 from titen_core.http.routing import Answer, Call
-from titen_core.http.schemas import DeleteQuery, RememberBody, SearchBody
+from titen_core.http.schemas.requests import DeleteQuery, RememberBody, SearchBody
 from titen_core.kernel import Kernel
 from titen_core.mcp.rpc import INVALID_PARAMS, RpcError
 from titen_core.mcp.tools import ForgetArguments

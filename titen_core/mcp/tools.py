@@ -12,7 +12,7 @@ import pydantic
 from pydantic import Field
 
 from titen_core.http.decoding import parse_json
-from titen_core.http.schemas import Input, RememberBody, SearchBody
+from titen_core.http.schemas.requests import Input, RememberBody, SearchBody
 
 __all__ = ["ARTIFACT", "ForgetArguments", "build_tools", "listed_tools", "render"]
 

@@ -4,7 +4,7 @@ from titen_core.content import clean_name, clean_query, refusal
 from titen_core.digest import digest
 from titen_core.http.messages import Response
 from titen_core.http.routing import Call, Route
-from titen_core.http.schemas import DigestQuery
+from titen_core.http.schemas.requests import DigestQuery
 from titen_core.models import Access, Action
 from titen_core.policy import confine
 

@@ -3,7 +3,8 @@
 from titen_core import keys
 from titen_core.content import clean_label, clean_name
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import KeyBody, KeyOut, NewKeyOut, PrincipalOut
+from titen_core.http.schemas.answers import KeyOut, NewKeyOut, PrincipalOut
+from titen_core.http.schemas.requests import KeyBody
 from titen_core.http.views import key_view, principal_view
 from titen_core.models import Action, Principal
 

@@ -6,24 +6,26 @@ from titen_core import cursors, limits, memories
 from titen_core.content import clean_name, refusal
 from titen_core.http.decoding import expected_version
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import (
+from titen_core.http.schemas.answers import (
     DeletedOut,
-    DeleteQuery,
-    EmptyBody,
     EventOut,
-    ExpiringQuery,
     ExtractedMeta,
     ExtractedOut,
-    HistoryQuery,
     ListMeta,
-    ListQuery,
     MemoryOut,
     PageMeta,
+    TagOut,
+    WrittenOut,
+)
+from titen_core.http.schemas.requests import (
+    DeleteQuery,
+    EmptyBody,
+    ExpiringQuery,
+    HistoryQuery,
+    ListQuery,
     PatchBody,
     RememberBody,
     ScopeQuery,
-    TagOut,
-    WrittenOut,
 )
 from titen_core.http.tickets import ticket_of
 from titen_core.http.views import event_view, memory_view, scope_view, written_view
@@ -52,8 +54,8 @@ async def remember_memory(call: Call) -> Answer:
 async def _extracted(call: Call, subject_id: str) -> Answer:
     from titen_core.extraction.extract import extract  # noqa: PLC0415 - a Worker's other requests do without
 
-    turns, about = call.body.conversation(subject_id)
-    done = await extract(call.kernel, call.granted(), turns, about, ticket_of(call))
+    turns, to_draft = call.body.conversation(subject_id)
+    done = await extract(call.kernel, call.granted(), turns, to_draft, ticket_of(call))
     data = {
         "memories": [written_view(written) for written in done.written],
         "refused": [dataclasses.asdict(refused) for refused in done.refused],

@@ -5,7 +5,8 @@ import dataclasses
 from titen_core.http.decoding import require_media_type
 from titen_core.http.messages import Response
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import ExportQuery, ImportOut, ImportQuery
+from titen_core.http.schemas.answers import ImportOut
+from titen_core.http.schemas.requests import ExportQuery, ImportQuery
 from titen_core.models import Action
 from titen_core.transfer import export_page, import_lines
 

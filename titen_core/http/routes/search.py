@@ -5,7 +5,8 @@ import time
 from titen_core.content import clean_query
 from titen_core.http.routes.memories import scope_of
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import ItemOut, SearchBody, SearchMeta
+from titen_core.http.schemas.answers import ItemOut, SearchMeta
+from titen_core.http.schemas.requests import SearchBody
 from titen_core.http.views import channels_view, item_view, scope_view
 from titen_core.models import Action
 from titen_core.recall import recall

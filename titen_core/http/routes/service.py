@@ -4,7 +4,7 @@ from titen_core.errors import TitenError
 from titen_core.http.documents import guide, openapi_document
 from titen_core.http.messages import Response
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import HealthOut, ReadyOut, RepairOut
+from titen_core.http.schemas.answers import HealthOut, ReadyOut, RepairOut
 from titen_core.models import Access, Action
 from titen_core.outbox import repair
 from titen_core.policy import grant

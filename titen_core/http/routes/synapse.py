@@ -14,7 +14,7 @@ from titen_core.http.decoding import expected_version
 from titen_core.http.messages import Response
 from titen_core.http.routes.digest import digest_answer
 from titen_core.http.routing import Answer, Call, Route
-from titen_core.http.schemas import EmptyBody
+from titen_core.http.schemas.requests import EmptyBody
 from titen_core.http.synapse_schemas import (
     MindQuery,
     SynapseBody,
