@@ -90,8 +90,9 @@ def _assembled(header: str, blocks: Sequence[_Block], totals: Totals, max_tokens
     if len(blocks) == totals.total and sum(block.tokens for block in blocks) <= room:
         return _joined(header, blocks)
     kept = _first_that_fit(blocks, room - estimate_tokens(_tail(totals.total)))
-    needed = spent + sum(block.tokens for block in kept)
-    return _joined(header, kept, _tail(totals.total - len(kept), needed if needed > max_tokens else None))
+    tail = _tail(totals.total - len(kept))
+    needed = spent + sum(block.tokens for block in kept) + estimate_tokens(tail)
+    return _joined(header, kept, tail if needed <= max_tokens else _tail(totals.total - len(kept), needed))
 
 
 def _first_that_fit(blocks: Sequence[_Block], room: int) -> list[_Block]:

@@ -5,7 +5,7 @@ revoked one by one: a new secret ends them all. PyJWT does the cryptography; it 
 first token arrives, since most stores never see one and a Worker pays for every import.
 """
 
-import math
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +15,7 @@ from titen_core.content import clean_name
 from titen_core.errors import ValidationError
 from titen_core.models import Role
 
-__all__ = ["SIGNED_IN", "Claims", "InvalidToken", "JwtSecret", "issue", "looks_like_jwt", "read_claims"]
+__all__ = ["SIGNED_IN", "Claims", "InvalidToken", "JwtSecret", "is_signed_in", "issue", "looks_like_jwt", "read_claims"]
 
 SIGNED_IN: Final = "jwt:"
 """Begins the name of who signed in with a token, in histories and `verified_by`. No principal of a key may be
@@ -48,6 +48,11 @@ class Claims:
     role: Role
     subject_id: str | None
     expires_at_ms: int
+
+
+def is_signed_in(name: str) -> bool:
+    """Whether a name says, or to a hasty reader seems to say, that its bearer signed in with a token."""
+    return unicodedata.normalize("NFKC", name).strip().casefold().startswith(SIGNED_IN)
 
 
 def looks_like_jwt(token: str) -> bool:
@@ -128,7 +133,7 @@ def _time(payload: Mapping[str, Any], claim: str) -> float | None:
     value = payload[claim]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidToken
-    if not (math.isfinite(value) and 0 <= value <= limits.TIME_MAX_MS / 1000):
+    if not 0 <= value <= limits.TIME_MAX_MS / 1000:  # nor NaN, which is in no range
         raise InvalidToken
     return value
 

@@ -6,7 +6,7 @@ from titen_core import limits
 from titen_core.auth import NewSecret, new_secret
 from titen_core.content import refusal
 from titen_core.errors import NotFound, QuotaExceeded
-from titen_core.jwt_auth import SIGNED_IN
+from titen_core.jwt_auth import SIGNED_IN, is_signed_in
 from titen_core.kernel import Kernel
 from titen_core.models import Access, ApiKey, Principal, PrincipalKind, Role, Tenant
 from titen_core.policy import may_mint
@@ -92,7 +92,7 @@ async def revoke_key(kernel: Kernel, access: Access, key_id: str) -> ApiKey:
 
 
 def _key(secret: NewSecret, request: KeyRequest, now_ms: int) -> ApiKey:
-    if request.principal.startswith(SIGNED_IN):
+    if is_signed_in(request.principal):
         raise refusal("principal", f"must not begin with {SIGNED_IN}, which marks who signed in with a token")
     return ApiKey(
         id=secret.key_id,

@@ -5,7 +5,6 @@ requests repeat in headers (2026-07-28, "Streamable HTTP") is taken from the mes
 """
 
 import asyncio
-import base64
 import json
 import sys
 import threading
@@ -13,16 +12,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, Final
 
 from titen_core import limits
+from titen_core.mcp.eras import headers_of
 from titen_core.nesting import nests_deeper
 
-__all__ = ["Door", "headers_of", "lines_of", "relay"]
+__all__ = ["Door", "lines_of", "relay"]
 
 Door = Callable[[bytes, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """Takes a message and headers, answers HTTP status and body."""
 
-_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_PLAIN: Final = frozenset(map(chr, range(0x21, 0x7F)))
+_JSON: Final = {"content-type": "application/json"}
 _SERVER_ERROR: Final = -32000
 _TOO_LONG: Final = b"[too long]"  # no JSON: the door answers it as such
 
@@ -31,7 +29,7 @@ async def relay(lines: AsyncIterator[bytes], door: Door, out: BinaryIO) -> None:
     """Answer every line in order, until there are no more."""
     async for line in lines:
         message = _parsed(line)
-        status, body = await door(line, headers_of(message))
+        status, body = await door(line, {**_JSON, **headers_of(message)})
         answer = _answer(message, status, body)
         if answer is not None:
             out.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
@@ -54,21 +52,6 @@ async def lines_of(stream: BinaryIO) -> AsyncIterator[bytes]:
     while (line := await queue.get()) is not None:
         if line.strip():
             yield line
-
-
-def headers_of(message: Any) -> dict[str, str]:
-    """What an HTTP client would repeat of this message in headers."""
-    headers = {"content-type": "application/json"}
-    params = message.get("params") if isinstance(message, dict) else None
-    if not isinstance(params, dict):
-        return headers
-    meta, method = params.get("_meta"), message.get("method")
-    version = meta.get(_VERSION) if isinstance(meta, dict) else None
-    if not isinstance(version, str) or not isinstance(method, str):
-        return headers
-    headers |= {"mcp-protocol-version": _header(version), "mcp-method": _header(method)}
-    name = params.get(_NAMED.get(method, ""))
-    return {**headers, "mcp-name": _header(name)} if isinstance(name, str) else headers
 
 
 def _line(stream: BinaryIO) -> bytes:
@@ -106,10 +89,3 @@ def _answer(message: Any, status: int, body: bytes) -> Any:
         print(said, file=sys.stderr)  # noqa: T201 - stdout belongs to the protocol
         return None
     return {"jsonrpc": "2.0", "id": identifier, "error": {"code": _SERVER_ERROR, "message": said}}
-
-
-def _header(value: str) -> str:
-    """As it is where a header can carry it, else wrapped in Base64 as the specification says."""
-    if value and _PLAIN.issuperset(value):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="

@@ -18,6 +18,7 @@ SHIPPED = (
     "titen_core",
     "adapters/__init__.py",
     "adapters/bounds.py",
+    "adapters/chat_usage.py",
     "adapters/vectors.py",
     "adapters/cloudflare",
 )

@@ -13,6 +13,8 @@ import js
 from pyodide.ffi import JsException, jsnull, to_js
 
 from adapters.cloudflare.bindings import BindingError
+from titen_core.limits import JSON_DEPTH
+from titen_core.nesting import nests_deeper
 from titen_core.protocols import Row, SqlValue, Statement, Vector
 
 __all__ = [
@@ -107,9 +109,12 @@ class JsAi:
 
     async def run(self, model: str, inputs: Mapping[str, Any]) -> Any:
         try:
-            return _python(await self._models.run(model, _javascript(inputs)))
+            text = js.JSON.stringify(await self._models.run(model, _javascript(inputs)))
         except JsException as failure:
             _fail(failure)
+        if text is None or nests_deeper(text, JSON_DEPTH):  # in JSON mode the model decides how deep
+            raise BindingError("The model's answer is no value, or nests too deep to be read.")
+        return json.loads(text)
 
 
 def setting(env: Any, name: str) -> Any:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from adapters.chat_usage import usage_of
 from adapters.cloudflare.bindings import AiBinding, BindingError
 from titen_core.errors import ModelAnswerInvalid, ModelRejected, ModelUnavailable
 from titen_core.limits import CHAT_ANSWER_BYTES, CHAT_ANSWER_TOKENS
-from titen_core.protocols import ChatAnswer, ChatUsage
+from titen_core.protocols import ChatAnswer
 
 __all__ = ["WorkersAIChat"]
 
@@ -64,7 +65,7 @@ def _answer(answer: Any) -> ChatAnswer:
     text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
     if said is None or len(text.encode("utf-8", "replace")) > CHAT_ANSWER_BYTES:
         raise ModelAnswerInvalid("Workers AI answered without a text, or with far too much of it.")
-    return ChatAnswer(text, _usage(found.get("usage")))
+    return ChatAnswer(text, usage_of(found))
 
 
 def _first_choice(answer: Mapping[str, Any]) -> Any:
@@ -72,10 +73,3 @@ def _first_choice(answer: Mapping[str, Any]) -> Any:
         return answer["choices"][0]["message"]["content"]
     except (LookupError, TypeError):
         return None
-
-
-def _usage(told: Any) -> ChatUsage | None:
-    if not isinstance(told, dict):
-        return None
-    read, written = told.get("prompt_tokens"), told.get("completion_tokens")
-    return ChatUsage(read, written) if type(read) is int and type(written) is int else None

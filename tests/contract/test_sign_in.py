@@ -113,4 +113,5 @@ def test_nobody_can_take_another_kinds_name(sign_in: SignIn, subject: str) -> No
     sign_in.by().request("POST", f"/memory/{memory['id']}/verify").expect(200)
     actors = [event["actor"] for event in sign_in.admin.events(memory["id"])]
     assert sorted(actors) == ["Rina", "jwt:Rina"]
-    sign_in.admin.create_key(**{**named, "principal": "jwt:Rina"}).refused("principal")
+    for alike in ("jwt:Rina", " jwt:Rina", "JWT:Rina", "\uff4a\uff57\uff54:Rina"):
+        sign_in.admin.create_key(**{**named, "principal": alike}).refused("principal")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -345,3 +346,33 @@ def test_only_a_human_brings_in_what_a_human_said(runtime: Runtime, fresh: Api, 
     for memory in (human, verified):
         agent.get(memory["id"]).expect(404)
     assert fresh.import_lines(lines).expect(200).data["imported"] == 2
+
+
+@pytest.mark.parametrize("said", [{"author": "human"}, {"verified": True}, {"actor": "jwt:Rina"}], ids=str)
+def test_an_agent_brings_in_no_history_of_a_humans_words(fresh: Api, subject: str, said: dict[str, Any]) -> None:
+    """The record of today is an agent's; what a human is said to have done stands in its past."""
+    named = {"principal": f"admin-{subject}", "kind": "agent", "role": "admin"}
+    agent = Api(fresh.http, fresh.create_key(**named).expect(201).data["api_key"])
+    memory = agent.stored(subject_id=subject, content="First words")
+    agent.patch(memory["id"], content="Other words").expect(200)
+    (line,) = records(fresh)
+    first = line["events"][0]
+    first["actor"] = said.get("actor", first["actor"])
+    first["snapshot"] |= {name: value for name, value in said.items() if name != "actor"}
+    line |= {"id": str(uuid.uuid4()), "subject_id": f"{subject}-2"}
+    for event in line["events"]:
+        event["id"] = str(uuid.uuid4())
+        event["snapshot"]["subject_id"] = line["subject_id"]
+    report = agent.import_lines([line]).expect(200).data
+    assert (report["imported"], report["failed"]) == (0, 1)
+    assert "human admin" in report["errors"][0]["message"]
+    assert fresh.import_lines([line]).expect(200).data["imported"] == 1
+
+
+def test_a_record_and_its_last_event_say_the_same(fresh: Api, subject: str) -> None:
+    fresh.stored(subject_id=subject, content="True words")
+    (line,) = records(fresh)
+    line |= {"id": str(uuid.uuid4()), "content": "Other words"}
+    report = fresh.import_lines([line]).expect(200).data
+    assert (report["imported"], report["failed"]) == (0, 1)
+    assert "events[0].snapshot" in report["errors"][0]["message"]

@@ -17,7 +17,7 @@ from tests.unit.service import Service, access_of, draft, open_service
 from tests.unit.test_tokens import TEXTS
 from tests.unit.vocabularies import VOCABULARIES, count_tokens
 from titen_core import limits
-from titen_core.digest import NOTICE, _block, _one_line, digest
+from titen_core.digest import NOTICE, _block, _one_line, digest, without_digests
 from titen_core.errors import IndexUnavailable
 from titen_core.models import Access, Actor, Category, IndexStatus, Kind, Memory, PrincipalKind, Priority
 from titen_core.remember import remember
@@ -209,6 +209,31 @@ def test_critical_memories_are_never_left_out_and_the_overrun_is_said(tmp_path: 
     said = re.fullmatch(r"Over the budget: the critical memories alone need about (\d+) tokens\.", over)
     assert said is not None
     assert int(said[1]) == pytest.approx(estimate_tokens(text), rel=0.05)
+
+
+def test_the_note_of_what_was_left_out_counts_as_well(tmp_path: Path) -> None:
+    """Where critical memories nearly fill the budget, the note that follows them can pass it; that is said then."""
+
+    async def work(service: Service, access: Access) -> dict[int, str]:
+        await remember(service.kernel, access, draft("word " * 30, priority=Priority.CRITICAL))
+        await remember(service.kernel, access, draft("z " * 400, priority=Priority.LOW))
+        return {budget: await digest(service.kernel, access, max_tokens=budget) for budget in range(64, 160)}
+
+    for budget, text in served(tmp_path, work).items():
+        assert (estimate_tokens(text) <= budget) != ("Over the budget" in text), budget
+
+
+def test_a_digest_is_found_again_in_a_text(tmp_path: Path) -> None:
+    async def work(service: Service, access: Access) -> str:
+        for number, priority in enumerate(Priority):
+            await remember(service.kernel, access, draft(f"Line {number}\n[007] fact\nmore", priority=priority))
+        await remember(service.kernel, access, draft("z " * 400, priority=Priority.LOW))
+        return await digest(service.kernel, access, max_tokens=200)
+
+    text = served(tmp_path, work)
+    assert "Left out for space" in text
+    assert without_digests(text) == ""
+    assert without_digests(f"I know:\n{text}\nSo you like tea.") == "I know:\nSo you like tea."
 
 
 @given(

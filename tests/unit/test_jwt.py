@@ -87,16 +87,16 @@ WRONG: dict[str, list[Any]] = {
     "sub": NO_NAMES,
     "tenant": NO_NAMES,
     "subject": NO_NAMES,
-    "exp": ["soon", str(NOW_S + 60), None, True, [NOW_S + 60], {}, -1, 1e300, 10**30],
-    "iat": ["now", None, True, [], -1],
-    "nbf": ["now", None, True, [], -1],
+    "exp": ["soon", str(NOW_S + 60), None, True, [NOW_S + 60], {}, -1, 1e300, 10**30, 10**400],
+    "iat": ["now", None, True, [], -1, 10**400],
+    "nbf": ["now", None, True, [], -1, -(10**400)],
     "role": ["owner", "ADMIN", "", None, 7, ["admin"], {"admin": 1}],
     "aud": ["another-service", ["titen"]],
 }
 WRONG_KINDS = [{claim: value} for claim, values in WRONG.items() for value in values]
 
 
-@pytest.mark.parametrize("change", WRONG_KINDS, ids=repr)
+@pytest.mark.parametrize("change", WRONG_KINDS, ids=lambda change: repr(change)[:40])
 def test_a_claim_of_a_wrong_kind_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidToken):
         read({**GOOD, **change})

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.vps.process import Ran, running, titen
-from vps.mcp_stdio import headers_of
 
 MODERN = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
@@ -126,19 +125,3 @@ def test_settings_that_cannot_be_meant_are_refused(env: dict[str, str], argument
     ran = titen("mcp", *arguments, env=env)
     assert (ran.code, ran.out) == (2, "")
     assert word in ran.err
-
-
-def test_headers_repeat_the_message() -> None:
-    named = call(1, "titen_é", META)
-    assert headers_of(named)["mcp-name"] == "=?base64?dGl0ZW5fw6k=?="
-    assert headers_of(request(1, "ping")) == {"content-type": "application/json"}
-    hostile: list[Any] = [
-        None,
-        [],
-        7,
-        {"params": []},
-        {"params": {"_meta": 1}},
-        {"method": 1, "params": {"_meta": META}},
-    ]
-    for odd in hostile:
-        assert headers_of(odd) == {"content-type": "application/json"}

@@ -14,6 +14,7 @@ import pydantic
 from pydantic.json_schema import models_json_schema
 
 from titen_core import __version__
+from titen_core.http.plain_schema import plain_properties
 from titen_core.http.routes import ROUTES
 from titen_core.http.routing import Route
 from titen_core.http.schemas.answers import ErrorAnswer, Meta
@@ -92,7 +93,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in named
     ]
-    for name, schema in _query_properties(route.query).items():
+    for name, schema in plain_properties(route.query).items():
         required = route.query.model_fields[name].is_required()
         parameters.append({"name": name, "in": "query", "required": required, "schema": schema})
     if route.idempotent:
@@ -104,28 +105,6 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 def _header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "header", "required": False, "schema": schema}
-
-
-def _query_properties(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Each parameter's schema with references resolved and the `null` of optional fields removed."""
-    schema = model.model_json_schema()
-    definitions = schema.get("$defs", {})
-    return {name: _plain(value, definitions) for name, value in schema.get("properties", {}).items()}
-
-
-def _plain(schema: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_plain(part, definitions) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _plain(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
-    kept = {name: _plain(value, definitions) for name, value in schema.items() if name not in {"title", "default"}}
-    choices = [choice for choice in kept.get("anyOf", []) if choice != {"type": "null"}]
-    if len(choices) == 1:
-        del kept["anyOf"]
-        return {**choices[0], **kept}
-    return {**kept, "anyOf": choices} if choices else kept
 
 
 def _responses(route: Route) -> dict[str, Any]:

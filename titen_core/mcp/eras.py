@@ -8,10 +8,11 @@ header at all, which then means 2025-03-26 (2025-06-18 and 2025-11-25, "Transpor
 import base64
 import binascii
 from collections.abc import Mapping
+from typing import Any
 
 from titen_core.mcp.rpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, Message, RpcError
 
-__all__ = ["LEGACY", "MODERN", "SUPPORTED", "check_headers", "version_of"]
+__all__ = ["LEGACY", "MODERN", "SUPPORTED", "check_headers", "headers_of", "version_of"]
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
@@ -50,6 +51,19 @@ def check_headers(headers: Mapping[str, str], message: Message) -> None:
             raise _mismatch("Mcp-Name", name)
 
 
+def headers_of(message: Any) -> dict[str, str]:
+    """What an HTTP client repeats of this message in headers: nothing of an older one, or of what is no request."""
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    version = meta.get(_VERSION) if isinstance(meta, dict) else None
+    method = message.get("method") if isinstance(message, dict) else None
+    if not isinstance(params, dict) or not isinstance(version, str) or not isinstance(method, str):
+        return {}
+    headers = {"mcp-protocol-version": _encoded(version), "mcp-method": _encoded(method)}
+    name = params.get(_NAMED.get(method, ""))
+    return {**headers, "mcp-name": _encoded(name)} if isinstance(name, str) else headers
+
+
 def _header(headers: Mapping[str, str], name: str) -> str | None:
     """A header's value without the white space around it, which is no part of it (RFC 9110, 5.5)."""
     value = headers.get(name)
@@ -69,6 +83,13 @@ def _require_supported(version: str) -> None:
     if version not in SUPPORTED:
         data = {"supported": list(SUPPORTED), "requested": version}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", status=400, data=data)
+
+
+def _encoded(value: str) -> str:
+    """As it is where a header can carry it, else in its Base64 wrapping."""
+    if value and not value.startswith("=?") and all("!" <= char <= "~" for char in value):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
 
 
 def _decoded(value: str) -> str | None:

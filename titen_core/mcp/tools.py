@@ -12,6 +12,7 @@ import pydantic
 from pydantic import Field
 
 from titen_core.http.decoding import parse_json
+from titen_core.http.plain_schema import plain_properties
 from titen_core.http.schemas.requests import Input, RememberBody, SearchBody
 
 __all__ = ["ARTIFACT", "ForgetArguments", "build_tools", "listed_tools", "render"]
@@ -105,9 +106,7 @@ def _tool(
     fields: dict[str, str],
     annotations: dict[str, bool],
 ) -> dict[str, Any]:
-    schema = model.model_json_schema()
-    definitions = schema.get("$defs", {})
-    properties = {field: _plain(value, definitions) for field, value in schema["properties"].items()}
+    properties = plain_properties(model)
     for field, text in fields.items():
         properties[field]["description"] = text
     return {
@@ -117,7 +116,7 @@ def _tool(
         "inputSchema": {
             "type": "object",
             "properties": properties,
-            "required": schema.get("required", []),
+            "required": [field for field, info in model.model_fields.items() if info.is_required()],
             "additionalProperties": False,
         },
         "annotations": {"title": title, **annotations},
@@ -126,23 +125,6 @@ def _tool(
 
 def _hints(*, reads: bool = False, destroys: bool = False, idempotent: bool = False) -> dict[str, bool]:
     return {"readOnlyHint": reads, "destructiveHint": destroys, "idempotentHint": idempotent, "openWorldHint": False}
-
-
-def _plain(schema: Any, definitions: dict[str, Any]) -> Any:
-    """A schema without references, titles and nulls: a model leaves out what it does not mean."""
-    if isinstance(schema, list):
-        return [_plain(part, definitions) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        more = {name: value for name, value in schema.items() if name not in {"$ref", "default"}}
-        return {**_plain(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions), **more}
-    kept = {name: _plain(value, definitions) for name, value in schema.items() if name not in {"title", "default"}}
-    choices = [choice for choice in kept.get("anyOf", []) if choice != {"type": "null"}]
-    if len(choices) == 1:
-        del kept["anyOf"]
-        return {**choices[0], **kept}
-    return {**kept, "anyOf": choices} if choices else kept
 
 
 if __name__ == "__main__":

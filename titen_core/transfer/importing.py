@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from titen_core import limits
 from titen_core.content import canonical_json, refusal
 from titen_core.errors import PayloadTooLarge, ValidationError
+from titen_core.jwt_auth import is_signed_in
 from titen_core.kernel import Kernel
 from titen_core.models import Access, EventType, Memory, MemoryEvent, PrincipalKind
 from titen_core.sql.memories import row_identity
@@ -254,9 +255,11 @@ class _Import:
 
 
 def _speaks_for_a_human(record: Record) -> bool:
-    """Whether taking it over says that a person wrote or verified it: what no agent may say, here either."""
-    verified = record.memory.verified or any(event.event_type is EventType.VERIFY for event in record.events or ())
-    return verified or record.memory.author == "human"
+    """Whether taking it over says that a person wrote or verified it, or did anything: what no agent may say."""
+    told = [snapshot(record.memory), *(event.snapshot for event in record.events or ())]
+    return any(then["author"] == "human" or then["verified"] for then in told) or any(
+        event.event_type is EventType.VERIFY or is_signed_in(event.actor) for event in record.events or ()
+    )
 
 
 def _is_full(step: Sequence[_Item], item: _Item) -> bool:

@@ -195,7 +195,10 @@ def _events(memory: Memory, values: Any) -> tuple[MemoryEvent, ...]:
     if not isinstance(values, list) or not values:
         raise refusal("events", "must be a list of at least one event, or left out")
     first = memory.version - len(values) + 1
-    return tuple(_event(memory, value, f"events[{i}]", first + i) for i, value in enumerate(values))
+    events = tuple(_event(memory, value, f"events[{i}]", first + i) for i, value in enumerate(values))
+    if canonical_json(events[-1].snapshot) != canonical_json(snapshot(memory)):
+        raise refusal(f"events[{len(events) - 1}].snapshot", "is the record's own version and must say what it says")
+    return events
 
 
 def _event(memory: Memory, value: Any, where: str, version: int) -> MemoryEvent:

@@ -1,6 +1,7 @@
 """`titen mcp`: the three tools over stdio."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping
 
@@ -125,6 +126,4 @@ def _unreachable(url: str, failure: httpx.TransportError) -> bytes:
 
 
 def _error(code: str, message: str) -> bytes:
-    import json  # noqa: PLC0415 - only where something failed
-
     return json.dumps({"error": {"code": code, "message": message}}).encode()
