@@ -35,9 +35,8 @@ async def remember(kernel: Kernel, access: Access, draft: Draft, ticket: Ticket 
     if standing is not None and ticket is None and _says_nothing_new(draft, standing, kernel.clock()):
         return Written(Outcome.UNCHANGED, standing)
     state, vector = await _vector_for(kernel, draft, standing)
-    vectors = [vector]
     try:
-        return (await _written(kernel, access, [draft], vectors, state, ticket))[0]
+        return (await _written(kernel, access, [draft], [vector], state, ticket))[0]
     except SqlConstraint:
         done = await replay(kernel, access, ticket)
         if done is None:

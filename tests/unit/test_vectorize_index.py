@@ -2,17 +2,16 @@
 
 import asyncio
 import hashlib
-import json
 from array import array
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from adapters.cloudflare.bindings import BindingError
 from adapters.cloudflare.vectorize import METADATA_INDEXES, NEVER_MS, VectorizeIndex
-from tests.runtimes.cloudflare.vectorize import VectorizeEmulator, VectorizeError
+from tests.runtimes.cloudflare.emulated_vectorize import EmulatedVectorize
+from tests.runtimes.cloudflare.vectorize import VectorizeEmulator
 from titen_core.errors import IndexUnavailable
 from titen_core.models import Access, Actor, Category, Filters, Kind, PrincipalKind, Priority, Scope
 from titen_core.protocols import Vector, VectorHit, VectorRecord
@@ -23,36 +22,6 @@ NEAR: Vector = array("f", [0.8, 0.6, 0.0])
 EVERYTHING = Scope()
 
 
-class Binding:
-    """The emulator behind the binding's Python face; counts what a call carries."""
-
-    def __init__(self, emulator: VectorizeEmulator) -> None:
-        self.emulator = emulator
-
-    async def describe(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._answer("info", "")
-        return found
-
-    async def query(self, vector: Vector, options: Mapping[str, Any]) -> list[tuple[str, float]]:
-        answer = self._answer("query", json.dumps({**options, "vector": vector.tolist()}))
-        return [(match["id"], match["score"]) for match in answer["matches"]]
-
-    async def upsert(self, vectors: Sequence[tuple[Mapping[str, Any], Vector]]) -> None:
-        self._answer("upsert", "\n".join(json.dumps({**record, "values": v.tolist()}) for record, v in vectors))
-
-    async def present(self, ids: Sequence[str]) -> list[str]:
-        return [found["id"] for found in self._answer("getByIds", json.dumps({"ids": list(ids)}))]
-
-    async def delete(self, ids: Sequence[str]) -> None:
-        self._answer("deleteByIds", json.dumps({"ids": list(ids)}))
-
-    def _answer(self, operation: str, body: str) -> Any:
-        try:
-            return self.emulator.answer(operation, body)
-        except VectorizeError as error:
-            raise BindingError(str(error)) from None
-
-
 @pytest.fixture
 def emulator() -> VectorizeEmulator:
     return VectorizeEmulator(3, indexed=list(METADATA_INDEXES))
@@ -60,7 +29,7 @@ def emulator() -> VectorizeEmulator:
 
 @pytest.fixture
 def index(emulator: VectorizeEmulator) -> VectorizeIndex:
-    return VectorizeIndex(Binding(emulator))
+    return VectorizeIndex(EmulatedVectorize(emulator))
 
 
 def access(tenant_id: str = "tenant-1", subject_id: str | None = None) -> Access:
@@ -201,7 +170,7 @@ def test_describe_tells_how_far_writes_are_processed(index: VectorizeIndex, emul
     "moment", [1_790_000_000, 1_790_000_000_000, "2026-09-21T14:13:20.000Z", "2026-09-21T14:13:20"]
 )
 def test_a_moment_is_read_however_it_is_written(moment: object) -> None:
-    class Described(Binding):
+    class Described(EmulatedVectorize):
         async def describe(self) -> Mapping[str, Any]:
             return {"dimensions": 3, "processedUpToDatetime": moment}
 
