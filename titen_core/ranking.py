@@ -4,6 +4,7 @@ import binascii
 import math
 import operator
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,11 @@ from titen_core.protocols import Vector
 __all__ = ["Ranked", "Score", "fuse", "similar_to"]
 
 _SUMPROD = getattr(math, "sumprod", None)
-_ZERO, _ONE = b"01"
-_SIGNS = bytes(_ONE if value >= 128 else _ZERO for value in range(256))  # 128 stands for zero
+# Bytes to the digits of a binary number, 1 for what is not negative: of a kept value, where 128 stands for
+# zero, and of the byte of a float32 that holds its sign.
+_SIGNS = bytes(ord("1" if byte >= 128 else "0") for byte in range(256))
+_FLOAT_SIGNS = bytes(ord("0" if byte >= 128 else "1") for byte in range(256))
+_SIGN_BYTE = 3 if sys.byteorder == "little" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def similar_to(query: Vector, kept: Sequence[tuple[int, str]], wanted: int) -> l
 
 
 def _nearest_by_signs(query: Vector, vectors: list[tuple[int, bytes]], wanted: int) -> list[tuple[int, bytes]]:
-    asked = int(bytes(_ONE if value >= 0 else _ZERO for value in query), 2)
+    asked = int(query.tobytes()[_SIGN_BYTE::4].translate(_FLOAT_SIGNS), 2)
     by_difference = [
         ((int(data[4:].translate(_SIGNS), 2) ^ asked).bit_count(), position)
         for position, (_, data) in enumerate(vectors)
