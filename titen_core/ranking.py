@@ -78,7 +78,7 @@ def similar_to(query: Vector, kept: Sequence[tuple[int, str]], wanted: int) -> l
     """(row, cosine) of the `wanted` int8 vectors nearest to a query, nearest first.
 
     Where more are kept than wanted, those that agree with the query in most signs are looked at: the share
-    of differing signs estimates the angle (Charikar 2002), and costs a fifth of the arithmetic.
+    of differing signs estimates the angle (Charikar 2002), at a fraction of the arithmetic.
 
     Both sides are l2-normalised, so the cosine is the dot product. A kept vector is base64 of its
     scale (float32) and its values as `round(value / scale) + 128`; with the query quantised alike,
