@@ -120,21 +120,6 @@ def test_an_outdated_vector_never_brings_a_memory_back(runtime: CloudflareRuntim
     assert len(runtime.vectorize.ids(tenant)) == 1, "old vectors are deleted from the index"
 
 
-def test_writes_outlive_an_outage_of_the_model(runtime: CloudflareRuntime, api: httpx.Client) -> None:
-    runtime.embedder.fail("status", status=503)
-    memories = [remember(api, f"Rilis nomor POL-{number}") for number in range(20)]
-    found, channels = search(api, "POL-7")
-    assert (found[0]["id"], channels["vector"]) == (memories[7]["id"], "degraded")
-    assert {status(api, memory) for memory in memories} == {"pending"}
-    runtime.embedder.clear()
-    deadline = time.monotonic() + WAIT_S
-    while (left := api.post("/v1/repair").json()["data"]["pending"]) and time.monotonic() < deadline:
-        runtime.look_again_now()
-        runtime.run_cron()
-    assert left == 0
-    assert search(api, "deploy")[1]["vector"] == "ok"
-
-
 def test_an_exhausted_quota_leaves_words_and_the_overlay(runtime: CloudflareRuntime, api: httpx.Client) -> None:
     runtime.vectorize.exhaust_quota()
     memory = remember(api, "Uang di pasar")

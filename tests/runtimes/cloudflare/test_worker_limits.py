@@ -15,13 +15,12 @@ import pytest
 
 from tests.runtimes.client import open_client
 from tests.runtimes.cloudflare import CloudflareRuntime
+from tests.runtimes.cloudflare.bulk import outbox, records, repair, send
 from titen_core import limits
-from titen_core.ids import new_id, system_clock
 
 pytestmark = pytest.mark.xdist_group("worker")
 
 D1_QUERIES_FREE = 50
-DAY_MS = 24 * 60 * 60 * 1000
 Spend = Callable[[Callable[[], Any]], int]
 
 
@@ -56,49 +55,8 @@ def spend(runtime: CloudflareRuntime) -> Spend:
     return spent
 
 
-def records(count: int, content: str) -> list[dict[str, Any]]:
-    """Export records of made-up memories."""
-    made_ms = system_clock() - DAY_MS
-    common = {
-        "format": "titen-memory",
-        "format_version": 1,
-        "subject_id": "s",
-        "kind": "semantic",
-        "priority": "normal",
-        "author": "agent",
-        "verified": False,
-        "confidence": 0.7,
-        "created_at": made_ms,
-        "updated_at": made_ms,
-        "version": 1,
-    }
-    return [{**common, "id": new_id(made_ms), "content": f"{content} {number}"} for number in range(count)]
-
-
-def send(api: httpx.Client, rows: list[dict[str, Any]], from_line: int = 1) -> dict[str, Any]:
-    body = "".join(json.dumps(row) + "\n" for row in rows)
-    answer = api.post(
-        f"/v1/import?from_line={from_line}", content=body, headers={"Content-Type": "application/x-ndjson"}
-    )
-    assert answer.status_code == 200, answer.text
-    report: dict[str, Any] = answer.json()["data"]
-    assert report["failed"] == 0, report["errors"]
-    return report
-
-
 def export(api: httpx.Client, query: dict[str, Any], pages: list[str]) -> None:
     pages.append(api.get("/v1/export", params=query).text)
-
-
-def repair(api: httpx.Client) -> None:
-    """Drains DRAIN_ITEMS."""
-    api.post("/v1/repair").raise_for_status()
-
-
-def outbox(api: httpx.Client) -> Any:
-    """What an admin sees of it."""
-    checks = api.get("/readyz").json()["data"]["checks"]
-    return next(check["detail"] for check in checks if check["name"] == "outbox")
 
 
 def write(api: httpx.Client, **more: Any) -> None:
