@@ -116,7 +116,7 @@ async def embed_for_write(kernel: Kernel, texts: Sequence[str]) -> tuple[Semanti
     """The state of the index and a vector to store with each row, or None to leave it to the outbox."""
     later: list[Vector | None] = [None] * len(texts)
     state = await kernel.semantics.state()
-    if state.status is not SemanticStatus.READY:
+    if state.index is None:
         return state, later
     try:
         return state, await kernel.semantics.embed(texts, purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
