@@ -4,6 +4,7 @@ D1 lives in a directory, Vectorize and Workers AI in this process, so all three 
 """
 
 import asyncio
+import atexit
 import contextlib
 import json
 import os
@@ -11,11 +12,13 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +100,6 @@ class CloudflareRuntime:
         self._control: D1Control | None = None
         self._closed = threading.Event()
         self._cron = threading.Thread(target=self._keep_running_cron, name="cron", daemon=True)
-        stage(directory / "app")
         try:
             self.start()
             if migrated:
@@ -198,7 +200,7 @@ class CloudflareRuntime:
 
     def _options(self) -> Iterator[str]:
         named = {
-            "app": self._directory / "app",
+            "app": _staged(),
             "modules": REPOSITORY / "python_modules",
             "backend": self._backend.url,
             "persist": self._directory / "d1",
@@ -243,6 +245,14 @@ class CloudflareRuntime:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
+
+
+@lru_cache(maxsize=1)
+def _staged() -> Path:
+    """What a deployment would ship, made once a process."""
+    directory = Path(tempfile.mkdtemp(prefix="titen-worker-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return stage(directory / "app")
 
 
 _LOOK_AGAIN = "UPDATE vector_outbox SET next_attempt_at = 0 WHERE sent_at IS NOT NULL"

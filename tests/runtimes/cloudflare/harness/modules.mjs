@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { createRequire } from 'node:module';
+import { compiledStdlib, withCompiled } from './compile.mjs';
 
 const HERE = import.meta.dirname;
 const PYODIDE = path.dirname(createRequire(import.meta.url).resolve('pyodide/package.json'));
@@ -9,15 +10,15 @@ const NOT_PACKED = /__pycache__|\.dist-info\/(licenses|RECORD)|\.pyi$/;
 
 export function workerModules(app, pythonModules) {
   const packed = pack([
-    ...filesBelow(app, '/session/metadata'),
-    ...filesBelow(pythonModules, '/session/metadata/python_modules'),
+    ...withCompiled(filesBelow(app, '/session/metadata')),
+    ...withCompiled(filesBelow(pythonModules, '/session/metadata/python_modules')),
     ['/session/harness/dispatch.py', path.join(HERE, 'worker', 'dispatch.py')],
   ]);
   return [
     ...['worker.mjs', 'boot.mjs', 'counts.mjs', 'globals.mjs'].map((name) => script(name, path.join(HERE, 'worker', name))),
     ...['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => script(name, path.join(PYODIDE, name))),
     module('CompiledWasm', 'pyodide.asm.wasm', fs.readFileSync(path.join(PYODIDE, 'pyodide.asm.wasm'))),
-    module('Data', 'python_stdlib.zip', fs.readFileSync(path.join(PYODIDE, 'python_stdlib.zip'))),
+    module('Data', 'python_stdlib.zip', fs.readFileSync(compiledStdlib())),
     module('Data', 'files.bin', packed.contents),
     module('ESModule', 'bundle.mjs', exported({ files: packed.files, lockFile: lockFile() })),
   ];
