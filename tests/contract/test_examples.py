@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,18 +70,39 @@ def test_a_chat_remembers_what_an_earlier_one_was_told(
     assert question == {"role": "user", "content": "Which trains to Surabaya?"}
 
 
-def test_an_agent_takes_over_where_another_left(
+def test_a_chat_keeps_the_users_own_words_where_nothing_can_pick_the_facts(
+    runtime: Runtime, agent: Api, assistant: ChatServer, subject: str
+) -> None:
+    model = {"CHAT_BASE_URL": assistant.base_url, "CHAT_MODEL": "scripted"}
+    assistant.say("I see.")
+    runtime.chat.fail(500)
+    try:
+        run("chat_loop.py", subject, api=agent, runtime=runtime, said="I have a cat\n", **model)
+    finally:
+        runtime.chat.clear()
+    assert [(memory["content"], memory["kind"]) for memory in agent.all_listed(subject_id=subject)] == [
+        ("I have a cat", "episodic")
+    ]
+
+
+def test_an_agent_takes_over_where_another_left_and_only_one_does(
     runtime: Runtime, caller: MakeCaller, new_name: Callable[[str], str]
 ) -> None:
-    ticket, first, second = new_name("TICKET"), caller(), caller()
-    names = [api.principal().data["principal"] for api in (first, second)]
-    assert run("hand_over.py", "take", ticket, api=second, runtime=runtime) == f"{ticket} is not free.\n"
-    assert run("hand_over.py", "leave", ticket, api=first, runtime=runtime) == f"{names[0]} left {ticket}.\n"
-    taken = run("hand_over.py", "take", ticket, api=second, runtime=runtime)
-    assert taken.startswith(f"{names[1]} took {ticket} from {names[0]}.\n")
-    assert "Ask the customer which year row 4,211 belongs to." in taken
-    assert "Row 4,211 has a date without a year." in taken
-    assert run("hand_over.py", "take", ticket, api=first, runtime=runtime) == f"{ticket} is not free.\n"
+    ticket, first, *others = new_name("TICKET"), caller(), caller(), caller()
+    name, *names = (api.principal().data["principal"] for api in (first, *others))
+
+    def take(api: Api) -> str:
+        return run("hand_over.py", "take", ticket, api=api, runtime=runtime)
+
+    assert take(others[0]) == f"{ticket} is not free.\n"
+    assert run("hand_over.py", "leave", ticket, api=first, runtime=runtime) == f"{name} left {ticket}.\n"
+    with ThreadPoolExecutor() as pool:
+        printed = dict(zip(names, pool.map(take, others), strict=True))
+    (winner,) = (who for who in names if printed[who].startswith(f"{who} took {ticket} from {name}.\n"))
+    assert "Ask the customer which year row 4,211 belongs to." in printed[winner]
+    assert "Row 4,211 has a date without a year." in printed[winner]
+    (loser,) = set(names) - {winner}
+    assert printed[loser] in {f"{ticket} is not free.\n", f"{ticket} was taken meanwhile.\n"}
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
