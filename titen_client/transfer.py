@@ -18,7 +18,7 @@ BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _BODY_BYTES: Final = 512 * 1024
 _SUMMARY_BYTES_MAX: Final = 4096
-_SUMMARY: Final = b'"titen-memory-summary"'
+_SUMMARY_FORMAT: Final = "titen-memory-summary"
 
 
 def export(*, deleted: bool = False, page_size: int | None = None, after: str | None = None) -> Call[Page[bytes]]:
@@ -103,22 +103,28 @@ def _pages(lines: Iterable[bytes]) -> Iterator[bytes]:
         size += len(held[-1])
         if size > BODY_BYTES_MAX:
             raise ValueError("A page of this export is larger than one request may be; use a smaller page_size.")
-        if _is_summary(line):
+        if _summary(line) is not None:
             yield b"".join(held)
             held, size = [], 0
     if held:
         yield b"".join(held)
 
 
-def _is_summary(line: bytes) -> bool:
-    return len(line) <= _SUMMARY_BYTES_MAX and _SUMMARY in line
-
-
 def _next_of(response: httpx.Response) -> str | None:
     """The cursor of the next page. Raises Unexpected for a page without its summary."""
-    line = response.content.rstrip(b"\n").rsplit(b"\n", 1)[-1]
-    last: Any = json.loads(line) if _is_summary(line) else None
-    if not isinstance(last, dict) or "next" not in last:
+    summary = _summary(response.content.rstrip(b"\n").rsplit(b"\n", 1)[-1])
+    if summary is None or "next" not in summary:
         raise Unexpected("A page of the export came without its last line; it is not whole.", response.status_code)
-    following: str | None = last["next"]
+    following: str | None = summary["next"]
     return following
+
+
+def _summary(line: bytes) -> dict[str, Any] | None:
+    """The summary on this line, if it is one; a memory may well speak of summaries."""
+    if len(line) > _SUMMARY_BYTES_MAX or _SUMMARY_FORMAT.encode() not in line:
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("format") == _SUMMARY_FORMAT else None
