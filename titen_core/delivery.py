@@ -11,7 +11,7 @@ from titen_core.errors import IndexUnavailable
 from titen_core.kernel import Kernel
 from titen_core.models import Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Vector, VectorRecord
-from titen_core.sql.outbox import Work
+from titen_core.sql.outbox import Postponed, Work
 
 __all__ = ["confirm", "deliver", "withdraw"]
 
@@ -84,9 +84,8 @@ async def _send(kernel: Kernel, made: Made, lease: str, fingerprint: Fingerprint
 
 
 async def _later(kernel: Kernel, work: Sequence[Work], lease: str, wait_ms: int, reason: str) -> None:
-    if work:
-        until_ms = kernel.clock() + wait_ms
-        await kernel.store.outbox.postpone(work, lease, until_ms=until_ms, reason=reason, counted=False)
+    until_ms = kernel.clock() + wait_ms
+    await kernel.store.outbox.postpone([Postponed(item, until_ms, reason, counted=False) for item in work], lease)
 
 
 async def _shown(sent: Sequence[Work], index: RemoteIndex) -> list[Work]:

@@ -37,6 +37,7 @@ EXPORT_PAGE_EVENTS = 1_000  # a page ends with the record that passes it
 IMPORT_STEP_RECORDS = 100
 IMPORT_STEP_BYTES = 1_000_000
 IMPORT_STEPS_COUNT = 5  # a call stops after so many and says where to go on: D1 takes 50 queries a request
+IMPORT_ROUNDS_COUNT = 8  # ... or after so many rounds of 6 queries; twins and other writers cost a step up to 3
 IMPORT_LINES_COUNT = 1_000  # ... or after so many lines, good or bad
 IMPORT_ERRORS_REPORTED = 100
 PURGE_STEP_ROWS = 100

@@ -25,7 +25,7 @@ from titen_core.models import (
     Written,
 )
 from titen_core.protocols import Statement, Vector
-from titen_core.remember import embed_for_write, replay, vector_statements, write_past_a_broken_index
+from titen_core.remember import embed_for_write, replay, vector_statements, wake_for, write_past_a_broken_index
 from titen_core.semantics import SemanticState
 from titen_core.sql.fragments import Fragment
 from titen_core.sql.idempotency import Ticket, record
@@ -183,7 +183,7 @@ async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket |
         )
 
     try:
-        return await write_past_a_broken_index(kernel, state, write)
+        written = await write_past_a_broken_index(kernel, state, write)
     except SqlConstraint:
         done = await replay(kernel, access, ticket)
         if done is not None:
@@ -194,6 +194,8 @@ async def _swap(kernel: Kernel, access: Access, wanted: Change, ticket: Ticket |
         raise Duplicate(
             "Another memory already says this; change or restore that one.", details={"id": holder.id}
         ) from None
+    wake_for(kernel, state, [] if written is None else [written])
+    return written
 
 
 async def _vector_for(kernel: Kernel, wanted: Change) -> tuple[SemanticState, Vector | None]:

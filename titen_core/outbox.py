@@ -15,7 +15,7 @@ from titen_core.kernel import Kernel
 from titen_core.models import Access
 from titen_core.protocols import Vector
 from titen_core.semantics import SemanticStatus
-from titen_core.sql.outbox import Work
+from titen_core.sql.outbox import Postponed, Work
 
 __all__ = ["Drained", "Repaired", "backoff_ms", "drain", "embed_each", "repair"]
 
@@ -86,6 +86,7 @@ async def embed_each(kernel: Kernel, texts: Sequence[str]) -> list[Vector | Mode
 
 async def _postpone(kernel: Kernel, lease: str, work: Sequence[Work], results: Sequence[Vector | ModelError]) -> None:
     """Put failures back: an outage costs no attempt, a refused text does."""
+    postponed = []
     for item, result in zip(work, results, strict=True):
         if isinstance(result, ModelUnavailable):
             wait_ms = result.retry_after_ms if result.retry_after_ms is not None else _outage_wait_ms(kernel, item)
@@ -95,8 +96,8 @@ async def _postpone(kernel: Kernel, lease: str, work: Sequence[Work], results: S
         else:
             continue
         until_ms = kernel.clock() + min(wait_ms, limits.OUTBOX_BACKOFF_MAX_MS)
-        reason = type(result).__name__
-        await kernel.store.outbox.postpone([item], lease, until_ms=until_ms, reason=reason, counted=counted)
+        postponed.append(Postponed(item, until_ms, type(result).__name__, counted))
+    await kernel.store.outbox.postpone(postponed, lease)
 
 
 def _outage_wait_ms(kernel: Kernel, item: Work) -> int:

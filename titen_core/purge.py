@@ -12,7 +12,7 @@ from titen_core.errors import Forbidden
 from titen_core.kernel import Kernel
 from titen_core.models import Access, Fingerprint
 from titen_core.policy import narrow
-from titen_core.sql.purge import Doomed, Index, Selector
+from titen_core.sql.purge import Doomed, Index, Purge, Selector
 
 __all__ = ["Certificate", "Selector", "purge", "remaining", "scrub_text"]
 
@@ -51,7 +51,7 @@ async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Se
     """
     _refuse_outside(access, selector)
     started_at_ms = kernel.clock()
-    store = kernel.store.purge
+    store = Purge(kernel.store.driver)
     removed: dict[str, int] = {}
     if not selector.memory_ids:
         _add(removed, await store.remove_keys(access, selector.subject_id))
@@ -80,14 +80,14 @@ async def purge(kernel: Kernel, access: Access, selector: Selector, *, notes: Se
 
 async def scrub_text(kernel: Kernel) -> None:
     """Make the words of deleted memories leave the text index; until then it only skips them."""
-    await kernel.store.purge.optimize_text()
+    await Purge(kernel.store.driver).optimize_text()
 
 
 async def remaining(kernel: Kernel, access: Access, selector: Selector) -> Mapping[str, int]:
     """What is left of the selector by table; all zero after a purge. Terms go with `scrub_text`."""
     _refuse_outside(access, selector)
     indexes = await _indexes(kernel, access)
-    return await kernel.store.purge.remaining(access, selector, list(indexes.values()))
+    return await Purge(kernel.store.driver).remaining(access, selector, list(indexes.values()))
 
 
 def _refuse_outside(access: Access, selector: Selector) -> None:
@@ -99,7 +99,8 @@ def _refuse_outside(access: Access, selector: Selector) -> None:
 
 async def _indexes(kernel: Kernel, access: Access) -> dict[Fingerprint, Index]:
     """Every index that may know a memory of the tenant, whether or not a model is configured now."""
-    indexes = {found: kernel.semantics.index_for(found) for found in await kernel.store.purge.fingerprints(access)}
+    known = await Purge(kernel.store.driver).fingerprints(access)
+    indexes = {found: kernel.semantics.index_for(found) for found in known}
     for fingerprint, index in indexes.items():
         if index.colocated:
             await kernel.store.outbox.prepare(index, fingerprint, kernel.clock())
@@ -112,7 +113,7 @@ async def _remove_remotely(
     """Before the rows go: a crash in between finds them again and repeats it."""
     for fingerprint, index in indexes.items():
         if not index.colocated:
-            await index.delete(await kernel.store.purge.sent(access, doomed, fingerprint))
+            await index.delete(await Purge(kernel.store.driver).sent(access, doomed, fingerprint))
 
 
 def _sha256(text: str) -> str:

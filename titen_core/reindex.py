@@ -15,7 +15,7 @@ from titen_core.models import Fingerprint
 from titen_core.outbox import backoff_ms, embed_each
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Vector
 from titen_core.semantics import FINGERPRINT_KEY
-from titen_core.sql.reindex import Source
+from titen_core.sql.reindex import Reindex, Source
 
 __all__ = ["ReindexReport", "reindex"]
 
@@ -60,7 +60,7 @@ async def reindex(
         await run.rebuild()
     else:
         await run.embed_all()
-    await kernel.store.reindex.settle(target, index, kernel.clock())
+    await Reindex(kernel.store.driver).settle(target, index, kernel.clock())
     kernel.semantics.forget()
     kernel.wake()
     await _empty_others(kernel, target)
@@ -97,7 +97,7 @@ class _Run:
         attempts: int,
     ) -> None:
         self._kernel = kernel
-        self._store = kernel.store.reindex
+        self._store = Reindex(kernel.store.driver)
         self._target = target
         self._index = index
         self._progress = progress
@@ -157,17 +157,17 @@ async def _empty_others(kernel: Kernel, target: Fingerprint) -> None:
 
     Their tables stay, empty, while a server may still believe in them and write; see `_destroy_retired`.
     """
-    for other in await kernel.store.reindex.others(target):
+    for other in await Reindex(kernel.store.driver).others(target):
         index = kernel.semantics.index_for(other)
         if index.colocated:
             await index.prepare()
         seq: int | None = 0
         while seq is not None:
-            seq = await kernel.store.reindex.drop_step(other, index, seq)
+            seq = await Reindex(kernel.store.driver).drop_step(other, index, seq)
 
 
 async def _destroy_retired(kernel: Kernel, target: Fingerprint) -> None:
     """Remove the empty tables of indexes that every server has noticed to be retired."""
-    for retired in await kernel.store.reindex.retired(kernel.clock() - limits.PROBE_KEPT_MS):
+    for retired in await Reindex(kernel.store.driver).retired(kernel.clock() - limits.PROBE_KEPT_MS):
         if retired != target:
-            await kernel.store.reindex.destroy(retired, kernel.semantics.index_for(retired))
+            await Reindex(kernel.store.driver).destroy(retired, kernel.semantics.index_for(retired))

@@ -18,7 +18,15 @@ from titen_core.sql.idempotency import Ticket, part, record
 from titen_core.sql.memories import Entry, draft_identity
 from titen_core.sql.vectors import attach_vector, enqueue
 
-__all__ = ["embed_for_write", "remember", "remember_all", "replay", "vector_statements", "write_past_a_broken_index"]
+__all__ = [
+    "embed_for_write",
+    "remember",
+    "remember_all",
+    "replay",
+    "vector_statements",
+    "wake_for",
+    "write_past_a_broken_index",
+]
 
 T = TypeVar("T")
 
@@ -80,7 +88,9 @@ async def _written(
         entries = [entry(position, state) for position in range(len(drafts))]
         return await kernel.store.memories.remember(access, entries, now_ms)
 
-    return await write_past_a_broken_index(kernel, state, write)
+    written = await write_past_a_broken_index(kernel, state, write)
+    wake_for(kernel, state, written)
+    return written
 
 
 async def replay(kernel: Kernel, access: Access, ticket: Ticket | None) -> Written | None:
@@ -106,7 +116,7 @@ async def embed_for_write(kernel: Kernel, texts: Sequence[str]) -> tuple[Semanti
     """The state of the index and a vector to store with each row, or None to leave it to the outbox."""
     later: list[Vector | None] = [None] * len(texts)
     state = await kernel.semantics.state()
-    if state.status is not SemanticStatus.READY:
+    if state.index is None:
         return state, later
     try:
         return state, await kernel.semantics.embed(texts, purpose="memory", deadline_ms=kernel.deadlines.embed_write_ms)
@@ -121,6 +131,13 @@ def vector_statements(state: SemanticState, vector: Vector | None, mine: Fragmen
         return []
     attached = [] if vector is None else attach_vector(mine, vector, state.fingerprint, state.index)
     return attached if state.index.colocated else [*attached, enqueue(mine, now_ms)]
+
+
+def wake_for(kernel: Kernel, state: SemanticState, written: Sequence[Written]) -> None:
+    """A remote index has yet to be told of a change; a colocated one was told in the batch."""
+    changed = any(one.outcome is not Outcome.UNCHANGED for one in written)
+    if changed and state.index is not None and not state.index.colocated:
+        kernel.wake()
 
 
 async def write_past_a_broken_index(

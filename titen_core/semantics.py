@@ -43,7 +43,10 @@ _MISMATCHES = frozenset((SemanticStatus.FINGERPRINT_MISMATCH, SemanticStatus.DIM
 
 @dataclass(frozen=True, slots=True)
 class SemanticState:
-    """What is true now; `index` and `fingerprint` are set only when it is `ready`."""
+    """What is true now; `index` and `fingerprint` are set where the model is the store's.
+
+    They are so while the index is away too: writes keep their vectors and the overlay answers.
+    """
 
     status: SemanticStatus
     message: str
@@ -159,11 +162,14 @@ class Semantics:
             index = self.index_for(fingerprint)
             if index.colocated:
                 await Outbox(self._meta.driver).prepare(index, fingerprint, self._clock())
-            description = await index.describe()
         except TimeoutError:
             return SemanticState(SemanticStatus.UNAVAILABLE, "The embedder did not answer in time.")
         except (ModelError, IndexUnavailable, SqlError) as failure:
             return SemanticState(SemanticStatus.UNAVAILABLE, str(failure))
+        try:
+            description = await index.describe()
+        except (IndexUnavailable, SqlError) as failure:
+            return SemanticState(SemanticStatus.UNAVAILABLE, str(failure), fingerprint, index)
         if description.dimensions not in {None, fingerprint.dimensions}:
             return _dimension_mismatch(fingerprint.dimensions, description.dimensions or 0, "the vector index has")
         return SemanticState(SemanticStatus.READY, "Recall is by meaning and by words.", fingerprint, index)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from workers import WorkerEntrypoint
 
 from adapters.cloudflare.convert import JsAi, JsD1, JsVectorize, print_line, setting
-from adapters.cloudflare.d1 import D1Driver
+from adapters.cloudflare.d1 import D1Driver, count_queries
 from adapters.cloudflare.http import read_request, write_response
 from adapters.cloudflare.vectorize import VectorizeIndex
 from adapters.cloudflare.watch import Watch
@@ -19,7 +19,6 @@ from adapters.cloudflare.workers_ai import WorkersAIGateway
 from titen_core import limits
 from titen_core.errors import IndexUnavailable, SqlBusy, SqlError, SqlFull
 from titen_core.http.app import App
-from titen_core.http.messages import Request, Response
 from titen_core.ids import system_clock
 from titen_core.jwt_auth import JwtSecret
 from titen_core.kernel import Deadlines, Kernel
@@ -30,7 +29,9 @@ from titen_core.semantics import Semantics
 from titen_core.sql.store import open_store
 from titen_core.trace import TracedDriver, TracedGateway
 
-# A Free plan's request may make 50 D1 queries and 50 calls in all; these leave room for the request itself.
+# A Free plan's request may make 50 D1 queries, its `waitUntil` included (docs/decisions/0030).
+D1_QUERIES_MAX: Final = 50
+HOUSEKEEPING_QUERIES: Final = 30  # at most, however many items; where a request left less room, the next one does it
 DRAIN_AFTER_REQUEST_ITEMS: Final = 4
 DRAIN_BY_CRON_ITEMS: Final = 16
 EXPIRED_ROWS: Final = 500
@@ -42,9 +43,10 @@ class Default(WorkerEntrypoint):
     async def fetch(self, request: Any) -> Any:
         """Answer one request; work that it left for later goes on after the answer."""
         service = _service(self.env)
+        queries = count_queries()
         incoming = await read_request(request)
         answer = await service.app.handle(incoming)
-        if service.take_wake() or _may_have_written(incoming, answer):
+        if queries.made <= D1_QUERIES_MAX - HOUSEKEEPING_QUERIES and service.take_wake():
             self.ctx.waitUntil(service.after_request())
         return await write_response(answer, incoming.method)
 
@@ -125,15 +127,6 @@ def _service(env: Any) -> Service:
     if not _KEPT:
         _KEPT.append(Service(env))
     return _KEPT[0]
-
-
-def _may_have_written(request: Request, answer: Response) -> bool:
-    """A vector of what was just written can go to the index at once, and not at the next cron."""
-    return request.method not in {"GET", "HEAD", "OPTIONS"} and answer.status < 300 and not _is_search(request)
-
-
-def _is_search(request: Request) -> bool:
-    return request.path.rstrip("/").endswith("/search")
 
 
 def _kernel(env: Any, database: JsD1, index: JsVectorize | None, wake: Any) -> Kernel:

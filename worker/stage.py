@@ -27,6 +27,8 @@ OPERATORS_OWN = (
     "titen_core/purge.py",
     "titen_core/reindex.py",
     "titen_core/sql/migrate.py",
+    "titen_core/sql/purge.py",
+    "titen_core/sql/reindex.py",
 )
 """Parts of the core that no request needs: what builds the API document, purges, moves and migrates a store."""
 

@@ -9,6 +9,8 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -18,7 +20,7 @@ from adapters.cloudflare.failures import is_transient, sql_error
 from titen_core.errors import SqlError
 from titen_core.protocols import Row, Statement
 
-__all__ = ["D1Driver"]
+__all__ = ["D1Driver", "Queries", "count_queries"]
 
 ATTEMPTS_MAX: Final = 3
 SQL_KEPT: Final = 64  # texts of statements, at most a few KiB each
@@ -30,6 +32,23 @@ _WRITING: Final = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECAS
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Queries:
+    """How many statements were sent: each of a batch and each attempt counts, as it does for D1's limits."""
+
+    made: int = 0
+
+
+_QUERIES: ContextVar[Queries | None] = ContextVar("titen_d1_queries", default=None)
+
+
+def count_queries() -> Queries:
+    """Count from here on what the running request, and the tasks it starts, send."""
+    queries = Queries()
+    _QUERIES.set(queries)
+    return queries
+
+
 class D1Driver:
     """Implements `SqlDriver` over a D1 binding. Holds no connection and no state."""
 
@@ -39,7 +58,7 @@ class D1Driver:
     async def query(self, statement: Statement) -> list[Row]:
         """See `SqlDriver.query`. Repeated after a transient error."""
         _check(statement)
-        return await _answered(lambda: self._database.query(statement), repeatable=True)
+        return await _answered(lambda: self._database.query(statement), statements=1, repeatable=True)
 
     async def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """See `SqlDriver.batch`. No statements: an empty list, since D1 refuses such a batch.
@@ -52,12 +71,16 @@ class D1Driver:
             return []
         return await _answered(
             lambda: self._database.batch(statements),
+            statements=len(statements),
             repeatable=all(_only_reads(statement.sql) for statement in statements),
         )
 
 
-async def _answered(call: Callable[[], Awaitable[T]], *, repeatable: bool) -> T:
+async def _answered(call: Callable[[], Awaitable[T]], *, statements: int, repeatable: bool) -> T:
+    queries = _QUERIES.get()
     for attempt in range(1, ATTEMPTS_MAX + 1):
+        if queries is not None:
+            queries.made += statements
         try:
             return await call()
         except BindingError as failure:

@@ -32,7 +32,7 @@ _CLASSES: Final[Sequence[tuple[str, type[SqlError], str]]] = (
         "the database or an index is malformed",
     ),
     (
-        r"overloaded|too many (requests|queries)|SQLITE_BUSY|SQLITE_LOCKED|exceeded timeout|timed? ?out",
+        r"overloaded|too many (api )?(requests|queries)|SQLITE_BUSY|SQLITE_LOCKED|exceeded timeout|timed? ?out",
         SqlBusy,
         "the database is overloaded; try again",
     ),

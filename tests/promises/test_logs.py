@@ -28,7 +28,7 @@ class Markers:
 
     def secret(self, place: str, key: str | None) -> str:
         assert key is not None
-        self.made[place] = key.rpartition("_")[2]
+        self.made[place] = key.split("_", 2)[2]  # the secret may hold underscores itself
         return key
 
     def found_in(self, log: str) -> dict[str, str]:

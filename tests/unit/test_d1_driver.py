@@ -7,7 +7,7 @@ import pytest
 
 from adapters.cloudflare import d1
 from adapters.cloudflare.bindings import BindingError
-from adapters.cloudflare.d1 import ATTEMPTS_MAX, D1Driver
+from adapters.cloudflare.d1 import ATTEMPTS_MAX, D1Driver, count_queries
 from adapters.cloudflare.failures import sql_error
 from titen_core.errors import SqlBusy, SqlConstraint, SqlCorrupt, SqlError, SqlFull, SqlMissing
 from titen_core.protocols import Row, SqlValue, Statement
@@ -88,6 +88,32 @@ def test_overload_is_not_answered_with_more_load() -> None:
     with pytest.raises(SqlBusy):
         asyncio.run(D1Driver(database).query(READ))
     assert database.calls == 1
+
+
+def test_a_request_that_asked_too_often_is_told_to_come_again() -> None:
+    database = Database("Error: Too many API requests by single Worker invocation.")
+    with pytest.raises(SqlBusy):
+        asyncio.run(D1Driver(database).query(READ))
+
+
+def test_queries_are_counted_by_request_statement_and_attempt() -> None:
+    async def request(database: Database) -> int:
+        queries, driver = count_queries(), D1Driver(database)
+        await driver.batch([READ, WRITE, WRITE])
+        await asyncio.gather(driver.query(READ), driver.query(READ))
+        return queries.made
+
+    async def both() -> list[int]:
+        return list(await asyncio.gather(request(Database()), request(Database())))
+
+    assert asyncio.run(both()) == [5, 5]
+    assert asyncio.run(_reads_twice()) == 4
+
+
+async def _reads_twice() -> int:
+    queries = count_queries()
+    await D1Driver(Database(LOST)).batch([READ, READ])
+    return queries.made
 
 
 def test_an_empty_batch_reaches_nobody() -> None:

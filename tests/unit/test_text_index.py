@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,8 @@ import pytest
 from tests.unit.service import Service, access_of, counted, draft, open_service
 from titen_core import limits
 from titen_core.errors import SqlError
-from titen_core.models import Access, Filters, Scope
+from titen_core.memories import change, forget
+from titen_core.models import Access, Category, Filters, Patch, Scope
 from titen_core.protocols import Row, SqlDriver, Statement
 from titen_core.remember import remember
 from titen_core.sql.text_index import TextAnswer, TextIndex
@@ -209,5 +210,27 @@ def test_an_index_made_anew_during_a_refill_is_filled_from_the_beginning(tmp_pat
             pass
         assert {hit.seq for hit in (await look(service, access, "kereta")).hits} == set(seqs)
         assert not await text.is_refilling()
+
+    run(tmp_path, case)
+
+
+def test_a_refill_brings_every_term_back(tmp_path: Path) -> None:
+    """Rows of two tenants, changed, deleted and with every kind of term, in one step."""
+
+    async def case(service: Service, access: Access) -> None:
+        other = access_of(await service.tenant("other"))
+        whole = replace(
+            draft("kereta malam", "user_1"), agent_id="é" * 40, run_id="r", category=Category.PROJECT, tags=("a", "B")
+        )
+        for whose in (access, other):
+            written = [await remember(service.kernel, whose, each) for each in (whole, draft("kopi pagi", "user_2"))]
+            await change(service.kernel, whose, written[0].memory.id, Patch(content="kereta pagi"))
+        await forget(service.kernel, other, written[1].memory.id)
+        terms = Statement("SELECT term, doc, cnt FROM memory_vocab ORDER BY term")
+        before = await service.driver.query(terms)
+        assert len(before) > 20
+        await service.kernel.store.text.recreate()
+        assert await service.kernel.store.text.refill_step()
+        assert await service.driver.query(terms) == before
 
     run(tmp_path, case)

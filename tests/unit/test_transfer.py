@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from adapters.sqlite.driver import SqliteDriver
 from tests.unit.kernel import FailingDriver, Killed, WordModel, make_access, open_driver, open_kernel, over
+from tests.unit.service import RecordingDriver
 from titen_core import limits
 from titen_core.errors import ValidationError
 from titen_core.ids import new_id
@@ -414,6 +415,30 @@ def test_twins_within_one_step_are_judged_by_the_first(tmp_path: Path) -> None:
             body = lines(record, record, {**record, "content": "Other"}, {**record, "id": new_id(0)})
             report = await import_lines(kernel, access, body)
             assert (report.imported, report.unchanged, report.failed) == (1, 2, 1)
+
+    run(case())
+
+
+def test_a_body_full_of_twins_goes_in_smaller_parts(tmp_path: Path) -> None:
+    """Twins need a second round; a call stops before its rounds are more queries than D1 takes."""
+
+    async def case() -> None:
+        async with open_kernel(tmp_path) as kernel:
+            access = await make_access(kernel)
+            rows = [a_record(content=f"Row {n}") for n in range(limits.IMPORT_STEP_RECORDS * 3)]
+            body = lines(*(twin for row in rows for twin in (row, {**row, "id": new_id(0)})))
+            recorder = RecordingDriver(kernel.store.driver)
+            recorded = over(recorder)
+            reports: list[ImportReport] = []
+            next_line: int | None = 1
+            while next_line is not None:
+                recorder.statements.clear()
+                reports.append(await import_lines(recorded, access, body, from_line=next_line))
+                assert len(recorder.statements) < 50
+                next_line = reports[-1].next_line
+            assert [report.next_line is None for report in reports] == [False, True]
+            assert sum(report.imported for report in reports) == len(rows)
+            assert sum(report.unchanged for report in reports) == len(rows)
 
     run(case())
 

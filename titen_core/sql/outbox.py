@@ -2,6 +2,9 @@
 
 A row of it says only "bring this memory's index entry up to date"; what that means is read from the
 canonical row, so draining twice, late or in any order is harmless.
+
+Each step is a few statements however many rows it settles: D1 counts statements, and a request may make 50.
+Only a colocated index, which D1 has none of, takes its vectors one by one.
 """
 
 import json
@@ -11,12 +14,20 @@ from dataclasses import dataclass
 from titen_core import limits
 from titen_core.models import Access, Fingerprint, Memory
 from titen_core.protocols import ColocatedIndex, RemoteIndex, Row, SqlDriver, Statement, Vector
-from titen_core.sql.fragments import Fragment
+from titen_core.sql.fragments import Fragment, all_of
 from titen_core.sql.predicates import permitted
 from titen_core.sql.rows import MEMORY_COLUMNS, integer, memory, optional_integer, optional_text, text
-from titen_core.sql.vectors import attach_vector, decode_vector, finish, remove_vector, still_the_model
+from titen_core.sql.vectors import (
+    decode_vector,
+    encode_int8,
+    encode_vector,
+    finish,
+    remove_vector,
+    select_rows,
+    still_the_model,
+)
 
-__all__ = ["Outbox", "OutboxCounts", "Work"]
+__all__ = ["Outbox", "OutboxCounts", "Postponed", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,16 @@ class Work:
     indexed_version: int | None
     memory: Memory | None
     vector: Vector | None
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A claimed row to try again at `until_ms`; `counted` attempts end in `failed` at OUTBOX_ATTEMPTS_MAX."""
+
+    work: Work
+    until_ms: int
+    reason: str
+    counted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +99,14 @@ class Outbox:
         index: ColocatedIndex | RemoteIndex,
     ) -> None:
         """Store each vector for the content it was made from. A colocated index closes the row with it."""
-        statements = [
-            statement
-            for work, vector in made
-            for statement in attach_vector(_same(work, lease), vector, fingerprint, index)
-        ]
+        if not made:
+            return
+        statements = [_keep(made, lease, fingerprint)]
         if index.colocated:
-            statements += _release([work for work, _ in made], lease)
-        if statements:
-            await self.driver.batch(statements)
+            for work, vector in made:
+                statements += index.put(select_rows(_live(_claimed([work], lease), fingerprint)), vector)
+            statements += _closing([work for work, _ in made], lease, fingerprint)
+        await self.driver.batch(statements)
 
     async def note_sent(
         self, sent: Sequence[Work], lease: str, fingerprint: Fingerprint, *, now_ms: int, look_again_ms: int
@@ -102,9 +122,8 @@ class Outbox:
 
     async def confirm(self, shown: Sequence[Work], lease: str, fingerprint: Fingerprint) -> None:
         """A remote index shows these: they are ready, and their rows are closed."""
-        statements = [statement for work in shown for statement in finish(_same(work, lease), fingerprint)]
-        if statements:
-            await self.driver.batch([*statements, *_release(shown, lease)])
+        if shown:
+            await self.driver.batch(_closing(shown, lease, fingerprint))
 
     async def forget(self, gone: Sequence[Work], lease: str, index: ColocatedIndex | RemoteIndex) -> None:
         """Take deleted memories out of a colocated index and close their rows."""
@@ -117,14 +136,15 @@ class Outbox:
         )
         await self.driver.batch([*remove_vector(deleted, index), Statement(_CLOSE_GONE, (lease, seqs))])
 
-    async def postpone(self, work: Sequence[Work], lease: str, *, until_ms: int, reason: str, counted: bool) -> None:
-        """Try these again later; `counted` attempts end in `failed` at OUTBOX_ATTEMPTS_MAX."""
-        seqs = _seqs(work)
-        counting = (int(counted), int(counted), limits.OUTBOX_ATTEMPTS_MAX)
+    async def postpone(self, postponed: Sequence[Postponed], lease: str) -> None:
+        """Try these again later."""
+        if not postponed:
+            return
+        told = [[each.work.seq, int(each.counted), each.until_ms, each.reason] for each in postponed]
         await self.driver.batch(
             [
-                Statement(_POSTPONE, (*counting, until_ms, reason, lease, seqs)),
-                Statement(_MARK_FAILED, (seqs,)),
+                Statement(_POSTPONE, (limits.OUTBOX_ATTEMPTS_MAX, json.dumps(told), lease)),
+                Statement(_MARK_FAILED, (_seqs([each.work for each in postponed]),)),
             ]
         )
 
@@ -240,9 +260,11 @@ WHERE lease = ? /* every tenant_id */ AND seq IN (SELECT value FROM json_each(?)
 """
 
 _POSTPONE = """
-UPDATE vector_outbox SET attempts = attempts + ?, failed = (attempts + ? >= ?), next_attempt_at = ?,
-  last_error = ?, lease = NULL, lease_until = NULL
-WHERE lease = ? AND seq IN (SELECT value FROM json_each(?)) /* every tenant_id */
+UPDATE vector_outbox AS o SET attempts = o.attempts + told.counted, failed = (o.attempts + told.counted >= ?),
+  next_attempt_at = told.until, last_error = told.reason, lease = NULL, lease_until = NULL
+FROM (SELECT value ->> 0 AS seq, value ->> 1 AS counted, value ->> 2 AS until, value ->> 3 AS reason
+      FROM json_each(?)) AS told
+WHERE o.seq = told.seq AND o.lease = ? /* every tenant_id */
 """
 
 _MARK_FAILED = """
@@ -286,23 +308,49 @@ FROM vector_outbox
 """
 
 
-def _same(work: Work, lease: str) -> Fragment:
-    """The memory of a claim, if its content is still the one the claim was made for."""
+_KEEP = """
+INSERT INTO memory_vectors (seq, fingerprint, tenant_id, content_version, vector, vector_int8)
+SELECT m.seq, ?, m.tenant_id, m.content_version, made.value ->> 3, made.value ->> 4
+FROM json_each(?) AS made CROSS JOIN memories AS m
+  ON m.tenant_id = made.value ->> 0 AND m.seq = made.value ->> 1 AND m.content_version = made.value ->> 2
+WHERE {live}
+ON CONFLICT (seq, fingerprint) DO UPDATE SET content_version = excluded.content_version,
+  vector = excluded.vector, vector_int8 = excluded.vector_int8
+"""
+
+
+def _keep(made: Sequence[tuple[Work, Vector]], lease: str, fingerprint: Fingerprint) -> Statement:
+    told = [
+        [work.tenant_id, work.seq, work.target, encode_vector(vector), encode_int8(vector)] for work, vector in made
+    ]
+    live = _live(_claimed([work for work, _ in made], lease), fingerprint)
+    return Statement(_KEEP.format(live=live.sql), (str(fingerprint), json.dumps(told), *live.params))
+
+
+def _claimed(work: Sequence[Work], lease: str) -> Fragment:
+    """The memories of claims, each if its content is still what the claim was made for: a change takes the lease."""
     return Fragment(
-        "m.tenant_id = ? AND m.seq = ? AND m.content_version = ?"
-        " AND EXISTS (SELECT 1 FROM vector_outbox AS o WHERE o.seq = m.seq AND o.lease = ?)",
-        (work.tenant_id, work.seq, work.target, lease),
+        "m.seq IN (SELECT o.seq FROM vector_outbox AS o"
+        " WHERE o.lease = ? AND o.seq IN (SELECT value FROM json_each(?)))"
+        " AND EXISTS (SELECT 1 FROM vector_outbox AS o"
+        " WHERE o.seq = m.seq AND o.tenant_id = m.tenant_id AND o.target = m.content_version)",
+        (lease, _seqs(work)),
     )
 
 
-def _release(work: Sequence[Work], lease: str) -> list[Statement]:
-    """Give back what was not closed: its content changed meanwhile, so it is due at once."""
+def _live(rows: Fragment, fingerprint: Fingerprint) -> Fragment:
+    return all_of((rows, Fragment("m.deleted_at IS NULL"), still_the_model(fingerprint)))
+
+
+def _closing(work: Sequence[Work], lease: str, fingerprint: Fingerprint) -> list[Statement]:
+    """These are ready. What was not closed is given back: its content changed meanwhile, so it is due at once."""
     return [
+        *finish(_claimed(work, lease), fingerprint),
         Statement(
             "UPDATE vector_outbox SET lease = NULL, lease_until = NULL"
             " WHERE lease = ? /* every tenant_id */ AND seq IN (SELECT value FROM json_each(?))",
             (lease, _seqs(work)),
-        )
+        ),
     ]
 
 

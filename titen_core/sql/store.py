@@ -9,8 +9,6 @@ from titen_core.sql.keys import Keys
 from titen_core.sql.memories import MemoryRows
 from titen_core.sql.meta import Meta
 from titen_core.sql.outbox import Outbox
-from titen_core.sql.purge import Purge
-from titen_core.sql.reindex import Reindex
 from titen_core.sql.text_index import TextIndex
 from titen_core.sql.transfer import Transfer
 
@@ -19,7 +17,10 @@ __all__ = ["SqlStore", "open_store"]
 
 @dataclass(frozen=True, slots=True)
 class SqlStore:
-    """Canonical state. Written once; both runtimes are SQLite behind a two-method driver."""
+    """Canonical state. Written once; both runtimes are SQLite behind a two-method driver.
+
+    What only an operator's command does (`sql/purge.py`, `sql/reindex.py`) opens its part by itself.
+    """
 
     driver: SqlDriver
     memories: MemoryRows
@@ -30,8 +31,6 @@ class SqlStore:
     keys: Keys
     meta: Meta
     transfer: Transfer
-    purge: Purge
-    reindex: Reindex
 
 
 def open_store(driver: SqlDriver) -> SqlStore:
@@ -46,6 +45,4 @@ def open_store(driver: SqlDriver) -> SqlStore:
         keys=Keys(driver),
         meta=Meta(driver),
         transfer=Transfer(driver),
-        purge=Purge(driver),
-        reindex=Reindex(driver),
     )

@@ -175,8 +175,7 @@ class TextIndex:
         if not rows:
             await self.driver.batch([Statement(_REFILLED, (after,))])
             return await self.is_refilling()
-        refilled = [statement for row in rows for statement in _refill(row)]
-        await self.driver.batch([*refilled, Statement(_REFILLED_TO, (text(rows[-1]["seq"]), after))])
+        await self.driver.batch([*_refill(rows), Statement(_REFILLED_TO, (text(rows[-1]["seq"]), after))])
         return True
 
     async def is_refilling(self) -> bool:
@@ -335,6 +334,27 @@ _REFILLED_TO = "UPDATE titen_meta SET value = ? WHERE key = 'text_refill' AND va
 _REFILLED = "DELETE FROM titen_meta WHERE key = 'text_refill' AND value = ?"
 
 
-def _refill(row: Row) -> list[Statement]:
-    same = Fragment("m.tenant_id = ? AND m.seq = ? AND m.version = ?", (row["tenant_id"], row["seq"], row["version"]))
-    return put_text(integer(row["tenant_num"]), str(row["content"]), same)
+_REFILLED_FIELDS = ("tenant_id", "seq", "version", "tenant_num")
+_REFILLED_ROWS = """
+FROM json_each(?) AS w CROSS JOIN memories AS m
+  ON m.tenant_id = w.value ->> 0 AND m.seq = w.value ->> 1 AND m.version = w.value ->> 2
+"""
+_REFILL = f"""
+INSERT INTO memory_text (rowid, terms)
+SELECT m.seq, (w.value ->> 4) || {_SCOPE_TERMS.format(p="t' || (w.value ->> 3) || '")}
+{_REFILLED_ROWS} WHERE m.deleted_at IS NULL
+"""
+
+
+def _refill(rows: Sequence[Row]) -> list[Statement]:
+    """Index these rows of any tenants anew, in two statements, unless they changed since they were read."""
+    words = [[*(row[field] for field in _REFILLED_FIELDS), _words_of(row)] for row in rows]
+    told = json.dumps(words, ensure_ascii=False)
+    return [
+        Statement(f"DELETE FROM memory_text WHERE rowid IN (SELECT m.seq {_REFILLED_ROWS})", (told,)),
+        Statement(_REFILL, (told,)),
+    ]
+
+
+def _words_of(row: Row) -> str:
+    return text_words(integer(row["tenant_num"]), text(row["content"]))

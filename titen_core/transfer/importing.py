@@ -69,7 +69,7 @@ class ImportReport:
 async def import_lines(kernel: Kernel, access: Access, body: bytes, *, from_line: int = 1) -> ImportReport:
     """Take the records of an NDJSON body, from a line on, until its end or a bound.
 
-    The bounds are IMPORT_STEPS_COUNT steps and IMPORT_LINES_COUNT lines, bad ones included.
+    The bounds are IMPORT_STEPS_COUNT steps, IMPORT_ROUNDS_COUNT rounds and IMPORT_LINES_COUNT lines, bad ones included.
 
     Each step is one atomic batch, so a crash loses no more than the answer; running it again finds
     the rest. Byte order marks, CRLF and blank lines are passed over. Raises ValidationError for
@@ -112,6 +112,7 @@ class _Import:
     unchanged: int = 0
     failed: int = 0
     errors: list[LineError] = field(default_factory=list)
+    rounds: int = 0
 
     async def take(self, body: bytes, from_line: int) -> int | None:
         """Read, validate and write; answers the line to go on with.
@@ -135,7 +136,7 @@ class _Import:
                 await self._write(step)
                 steps += 1
                 step = []
-                if steps == limits.IMPORT_STEPS_COUNT:
+                if steps == limits.IMPORT_STEPS_COUNT or self.rounds > limits.IMPORT_ROUNDS_COUNT - _ROUNDS:
                     return line.number
             step.append(item)
         await self._write(step)
@@ -178,6 +179,7 @@ class _Import:
         for _ in range(_ROUNDS):
             if not waiting:
                 return
+            self.rounds += 1
             fresh, twins = _first_of_each(await self._not_here(waiting))
             written = await self._insert(fresh)
             self.imported += len(written)

@@ -158,6 +158,17 @@ class CloudflareRuntime:
         """What Cloudflare does every five minutes."""
         urllib.request.urlopen(f"{self.base_url}/cdn-cgi/local/scheduled", timeout=60).close()
 
+    def d1_queries(self) -> int:
+        """How many the Worker's isolate has made, once nothing that `waitUntil` keeps is under way."""
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with urllib.request.urlopen(f"{self.base_url}/__harness/counts", timeout=60) as answer:
+                counts: dict[str, int] = json.load(answer)
+            if counts["waiting"] == 0:
+                return counts["d1_queries"]
+            time.sleep(0.02)
+        raise RuntimeError("what follows a request does not end")
+
     def look_again_now(self) -> None:
         """Make due what waits for another look at the index or at the model."""
         self.database.run(Statement("UPDATE vector_outbox SET next_attempt_at = 0 WHERE failed = 0"))

@@ -18,7 +18,6 @@ from titen_core.protocols import Statement
 
 pytestmark = pytest.mark.xdist_group("worker")
 
-D1_QUERIES_FREE = 50
 WAIT_S = 20.0
 
 
@@ -121,27 +120,14 @@ def test_an_outdated_vector_never_brings_a_memory_back(runtime: CloudflareRuntim
     assert len(runtime.vectorize.ids(tenant)) == 1, "old vectors are deleted from the index"
 
 
-def test_writes_outlive_an_outage_of_the_model(runtime: CloudflareRuntime, api: httpx.Client) -> None:
-    runtime.embedder.fail("status", status=503)
-    memories = [remember(api, f"Rilis nomor POL-{number}") for number in range(20)]
-    found, channels = search(api, "POL-7")
-    assert (found[0]["id"], channels["vector"]) == (memories[7]["id"], "degraded")
-    assert {status(api, memory) for memory in memories} == {"pending"}
-    runtime.embedder.clear()
-    deadline = time.monotonic() + WAIT_S
-    while (left := api.post("/v1/repair").json()["data"]["pending"]) and time.monotonic() < deadline:
-        runtime.look_again_now()
-        runtime.run_cron()
-    assert left == 0
-    assert search(api, "deploy")[1]["vector"] == "ok"
-
-
 def test_an_exhausted_quota_leaves_words_and_the_overlay(runtime: CloudflareRuntime, api: httpx.Client) -> None:
     runtime.vectorize.exhaust_quota()
+    assert search(api, "money")[1]["vector"] == "degraded", "from here on it knows that the index is away"
     memory = remember(api, "Uang di pasar")
     runtime.run_cron()
-    (found,), channels = search(api, "money")
-    assert (found["id"], channels["vector"], channels["overlay"]) == (memory["id"], "degraded", "ok")
+    for _ in range(2):
+        (found,), channels = search(api, "money")
+        assert (found["id"], channels["vector"], channels["overlay"]) == (memory["id"], "degraded", "ok")
     runtime.vectorize.clear()
     work_through(runtime, api, memory)
 
@@ -211,11 +197,6 @@ def test_many_candidates_with_filters_fit_into_d1s_bounds(api: httpx.Client) -> 
     filters = {"kind": ["semantic"], "category": ["project", "fact"], "tags": ["a", "b"], "priority": ["high"]}
     found, _ = search(api, "work part", filters={**filters, "tags_match": "all", "min_confidence": 0.1}, limit=20)
     assert len(found) == 20
-
-
-def test_no_request_makes_more_d1_calls_than_a_free_plan_allows(runtime: CloudflareRuntime) -> None:
-    lines = [json.loads(line) for line in runtime.logs().splitlines() if line.startswith('{"event":"request"')]
-    assert max(line["counts"].get("sql", 0) for line in lines) <= D1_QUERIES_FREE
 
 
 def test_a_broken_text_index_is_healed_after_the_request_that_found_it(

@@ -14,7 +14,7 @@ export function workerModules(app, pythonModules) {
     ['/session/harness/dispatch.py', path.join(HERE, 'worker', 'dispatch.py')],
   ]);
   return [
-    ...['worker.mjs', 'boot.mjs', 'globals.mjs'].map((name) => script(name, path.join(HERE, 'worker', name))),
+    ...['worker.mjs', 'boot.mjs', 'counts.mjs', 'globals.mjs'].map((name) => script(name, path.join(HERE, 'worker', name))),
     ...['pyodide.mjs', 'pyodide.asm.mjs'].map((name) => script(name, path.join(PYODIDE, name))),
     module('CompiledWasm', 'pyodide.asm.wasm', fs.readFileSync(path.join(PYODIDE, 'pyodide.asm.wasm'))),
     module('Data', 'python_stdlib.zip', fs.readFileSync(path.join(PYODIDE, 'python_stdlib.zip'))),

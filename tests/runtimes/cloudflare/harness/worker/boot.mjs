@@ -1,6 +1,7 @@
 // Loads Pyodide and the entry module in global scope, as a deployed Python Worker does.
 import { PYODIDE_URL, pyodideIsLoaded } from './globals.mjs'; // first: it prepares what pyodide.mjs looks at
 import * as cloudflareWorkers from 'cloudflare:workers';
+import { counts } from './counts.mjs';
 import * as cloudflareSockets from 'cloudflare:sockets';
 import { loadPyodide } from './pyodide.mjs';
 import createPyodideModule from './pyodide.asm.mjs';
@@ -54,6 +55,12 @@ function patchWaitUntil(ctx) {
   const waitUntil = ctx.waitUntil.bind(ctx);
   ctx.waitUntil = (awaitable) => {
     const kept = typeof awaitable?.copy === 'function' ? awaitable.copy() : awaitable;
-    waitUntil(Promise.resolve(kept).finally(() => kept?.destroy?.()));
+    counts.waiting += 1;
+    waitUntil(
+      Promise.resolve(kept).finally(() => {
+        counts.waiting -= 1;
+        kept?.destroy?.();
+      }),
+    );
   };
 }
