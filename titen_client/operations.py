@@ -4,7 +4,7 @@ The clients make methods of them. Names, parameters and fields are held to the O
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -79,7 +79,7 @@ def remember_conversation(
 
     def read(response: httpx.Response) -> Extracted:
         answer = envelope(response)
-        return Extracted(**answer["data"], usage=answer["meta"]["usage"])
+        return Extracted(answer["data"]["memories"], answer["data"]["refused"], answer["meta"]["usage"])
 
     return _once("/v1/memories", {"messages": messages, **fields}, idempotency_key, read=read)
 
@@ -189,20 +189,20 @@ def keys() -> Call[list[Key]]:
 
 def revoke_key(key_id: str) -> Call[Key]:
     """Revoke a key at once."""
-    return Call("DELETE", f"/v1/keys/{quote(key_id, safe='')}", data_of, repeatable=True)
+    return Call("DELETE", f"/v1/keys/{_segment(key_id)}", data_of, repeatable=True)
 
 
-def _get(path: str, read: Any, params: dict[str, Any] | None = None) -> Call[Any]:
+def _get(path: str, read: Callable[[httpx.Response], T], params: dict[str, Any] | None = None) -> Call[T]:
     return Call("GET", path, read, params=params or {}, repeatable=True)
 
 
-def _once(path: str, body: Any, idempotency_key: str | None, *, read: Any) -> Call[Any]:
+def _once(path: str, body: Any, idempotency_key: str | None, *, read: Callable[[httpx.Response], T]) -> Call[T]:
     """A change that the service carries out once, however often it arrives."""
     headers = {**_JSON, "Idempotency-Key": idempotency_key or str(uuid.uuid4())}
     return Call("POST", path, read, headers=headers, body=json_body(body), repeatable=True)
 
 
-def _listed(path: str, params: dict[str, Any]) -> Call[Any]:
+def _listed(path: str, params: dict[str, Any]) -> Call[Page[Any]]:
     def read(response: httpx.Response) -> Page[Any]:
         answer = envelope(response)
         cursor = answer["meta"]["next_cursor"]
@@ -218,4 +218,11 @@ def _recalled(answer: Any) -> Recalled:
 
 
 def _memory(memory_id: str) -> str:
-    return f"/v1/memories/{quote(memory_id, safe='')}"
+    return f"/v1/memories/{_segment(memory_id)}"
+
+
+def _segment(identifier: str) -> str:
+    """An id as one part of a path; nothing and dots would lead to another operation."""
+    if not identifier.strip("."):
+        raise ValueError("The id is empty.")
+    return quote(identifier, safe="")

@@ -140,6 +140,16 @@ def test_an_answer_is_typed_as_it_is_documented(kind: Any) -> None:
     assert fits(schema, typed)
 
 
+@pytest.mark.parametrize("identifier", ["", ".", ".."])
+def test_an_id_that_would_lead_elsewhere_is_refused(identifier: str) -> None:
+    with pytest.raises(ValueError, match="id"):
+        operations.forget(identifier)
+
+
+def test_an_id_is_one_part_of_the_path() -> None:
+    assert operations.get("a/../b?c#d").path == "/v1/memories/a%2F..%2Fb%3Fc%23d"
+
+
 def test_the_comparison_can_fail() -> None:
     memory = shape_of_schema(SCHEMAS["MemoryOut"])
     assert not fits(shape_of_type(answers.Item), memory)
