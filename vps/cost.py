@@ -8,6 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from vps.cost_extraction import (
+    CHARACTERS_PER_TOKEN,
+    DEFAULT_CHAT_MODEL,
+    ExtractionTokens,
+    estimate_tokens,
+    neurons_of,
+)
+
 __all__ = ["PRICES_AS_OF", "PRICES_FROM", "Estimate", "Line", "Workload", "estimate"]
 
 PRICES_AS_OF: Final = "2026-07-26"
@@ -20,7 +28,6 @@ PRICES_FROM: Final = (
 PAID_BASE_USD: Final = 5.0
 DAYS: Final = 30
 DIMENSIONS: Final = 1024
-CHARACTERS_PER_TOKEN: Final = 3  # of bge-m3's tokenizer; 4 for English, fewer for other languages
 
 # Estimates, not measurements of a live deployment: rows follow from the schema's tables and indexes.
 ROWS_WRITTEN_PER_MEMORY: Final = 30
@@ -36,13 +43,25 @@ NEURONS_PER_MILLION_TOKENS: Final = 1_075
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A day's writes and recalls, and what is stored; lengths in characters."""
+    """A day's writes, recalls and extractions, and what is stored; lengths in characters.
+
+    What extractions store counts as writes. `extraction_tokens`: as measured, else they are estimated.
+    """
 
     writes_per_day: int
     recalls_per_day: int
     memories_stored: int
     characters_per_memory: int = 200
     characters_per_question: int = 60
+    extractions_per_day: int = 0
+    characters_per_conversation: int = 4_000
+    chat_model: str = DEFAULT_CHAT_MODEL
+    extraction_tokens: ExtractionTokens | None = None
+
+    @property
+    def tokens_per_extraction(self) -> ExtractionTokens:
+        """Measured, or else estimated."""
+        return self.extraction_tokens or estimate_tokens(self.characters_per_conversation, self.characters_per_memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +102,7 @@ def estimate(workload: Workload) -> Estimate:
 
 
 def _lines(work: Workload) -> Iterator[Line]:
-    requests = work.writes_per_day + work.recalls_per_day + CRON_RUNS_PER_DAY
+    requests = work.writes_per_day + work.recalls_per_day + work.extractions_per_day + CRON_RUNS_PER_DAY
     cpu_ms = CPU_MS_PER_REQUEST * requests * DAYS
     read = (
         ROWS_READ_PER_WRITE * work.writes_per_day
@@ -97,7 +116,7 @@ def _lines(work: Workload) -> Iterator[Line]:
     tokens = _tokens(work)
     yield Line(
         "requests a day", requests, 100_000, 10_000_000 / DAYS, _above(requests * DAYS, 10_000_000, 0.30, 1_000_000),
-        f"writes + recalls + {CRON_RUNS_PER_DAY} cron runs",
+        f"writes + recalls + extractions + {CRON_RUNS_PER_DAY} cron runs",
     )  # fmt: skip
     yield Line(
         "CPU-ms a request", CPU_MS_PER_REQUEST, 10, 30_000, _above(cpu_ms, 30_000_000, 0.02, 1_000_000),
@@ -123,15 +142,17 @@ def _lines(work: Workload) -> Iterator[Line]:
         "Vectorize dimensions queried a month", queried, 30_000_000, 50_000_000,
         _above(queried, 50_000_000, 0.01, 1_000_000), f"(recalls x {DAYS} + stored) x {DIMENSIONS}",
     )  # fmt: skip
-    neurons = tokens * NEURONS_PER_MILLION_TOKENS / 1_000_000
+    extraction = neurons_of(work.tokens_per_extraction, work.chat_model)
+    neurons = tokens * NEURONS_PER_MILLION_TOKENS / 1_000_000 + work.extractions_per_day * extraction
     yield Line(
         "Workers AI neurons a day", neurons, 10_000, 10_000, _above(neurons, 10_000, 0.011, 1_000) * DAYS,
-        f"tokens x {NEURONS_PER_MILLION_TOKENS} / 1,000,000; tokens = characters / {CHARACTERS_PER_TOKEN}",
+        f"tokens x {NEURONS_PER_MILLION_TOKENS} / 1,000,000 + extractions x {extraction:.1f};"
+        f" tokens = characters / {CHARACTERS_PER_TOKEN}",
     )  # fmt: skip
 
 
 def _tokens(work: Workload) -> int:
-    """What the model reads in a day: every memory written and every question once."""
+    """What the embedding model reads in a day: every memory written and every question once."""
     memory = math.ceil(work.characters_per_memory / CHARACTERS_PER_TOKEN)
     question = math.ceil(work.characters_per_question / CHARACTERS_PER_TOKEN)
     return work.writes_per_day * memory + work.recalls_per_day * question

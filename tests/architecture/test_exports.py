@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+import titen_client
 import titen_core
 from titen_core.sql.meta import LATEST_MIGRATION
 from titen_core.sql.text_index import CREATE_INDEX
@@ -15,8 +16,9 @@ MIGRATIONS = Path(__file__).parents[2] / "migrations"
 
 
 def _modules() -> list[ModuleType]:
-    names = [found.name for found in pkgutil.walk_packages(titen_core.__path__, "titen_core.")]
-    return [importlib.import_module(name) for name in names]
+    packages = (titen_core, titen_client)
+    names = [found.name for each in packages for found in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
+    return [titen_client, *(importlib.import_module(name) for name in names)]
 
 
 @pytest.mark.parametrize("module", _modules(), ids=lambda module: module.__name__)

