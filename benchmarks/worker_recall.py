@@ -32,6 +32,7 @@ from benchmarks.machine import REPOSITORY, machine
 from tests.runtimes.client import open_client
 from tests.runtimes.cloudflare.emulated_vectorize import EmulatedVectorize
 from tests.runtimes.cloudflare.runtime import HARNESS, CloudflareRuntime
+from tests.runtimes.node import NODE
 from titen_core import limits
 from titen_core.http.app import App
 from titen_core.http.messages import Request
@@ -104,7 +105,7 @@ def arithmetic_ms(wanted: int) -> float:
     script = str(Path(__file__).with_name("overlay.mjs"))
     places = ["--pyodide", str(HARNESS / "node_modules" / "pyodide"), "--repository", str(REPOSITORY)]
     amounts = ["--rows", str(limits.OVERLAY_ROWS), "--wanted", str(wanted)]
-    done = subprocess.run(["node", script, *places, *amounts], capture_output=True, text=True, check=True)
+    done = subprocess.run([NODE, script, *places, *amounts], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
@@ -183,7 +184,7 @@ def floor(directory: Path, backend: str, plan: Plan) -> Iterator[str]:
     places = {"miniflare": HARNESS, "persist": directory / "d1", "backend": backend, "plan": directory / "plan.json"}
     options = [part for name, value in places.items() for part in (f"--{name}", str(value))]
     script = str(Path(__file__).with_name("worker_floor.mjs"))
-    process = subprocess.Popen(["node", script, *options], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([NODE, script, *options], stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is None:
             raise RuntimeError("the floor has no output")

@@ -61,7 +61,7 @@ def _app(settings: Settings, runtime: Runtime) -> App:
         log=log_line,
         cors_origins=frozenset(settings.cors_origins),
         jwt_secret=settings.jwt_secret,
-        on_loopback=settings.host in LOOPBACK_HOSTS,
+        mcp_hosts=LOOPBACK_HOSTS | {*settings.public_hosts} if settings.host in LOOPBACK_HOSTS else None,
     )
 
 

@@ -5,6 +5,7 @@ A flag beats a `TITEN_*` variable, a variable beats the settings file, the file 
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class Settings:
     chat_api_key: str | None = field(repr=False)
     chat_deadline_ms: int
     cors_origins: tuple[str, ...]
+    public_hosts: tuple[str, ...]
     jwt_secret: JwtSecret | None = field(repr=False)
     api_key: str | None = field(repr=False)
     mcp_url: str | None
@@ -250,10 +252,18 @@ def _origins(text: str) -> tuple[str, ...]:
     return tuple(_url(origin) for origin in origins)
 
 
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not all(_HOST_NAME.fullmatch(host) for host in hosts):
+        raise ValueError(text)
+    return hosts
+
+
 def _path(text: str) -> Path:
     return Path(_text(text)).expanduser()
 
 
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _DEADLINE = "a whole number of milliseconds from 1 to 600000"
 
 _RULES: dict[str, _Rule] = {
@@ -272,6 +282,7 @@ _RULES: dict[str, _Rule] = {
     "chat_api_key": _Rule(_text, "the chat provider's key", secret=True),
     "chat_deadline_ms": _Rule(_whole(1, 600_000), _DEADLINE, default=str(limits.CHAT_DEADLINE_MS)),
     "cors_origins": _Rule(_origins, "origins such as https://app.example, separated by commas", default=""),
+    "public_hosts": _Rule(_hosts, "names without port such as memory.example, separated by commas", default=""),
     "jwt_secret": _Rule(JwtSecret, f"at least {limits.JWT_SECRET_BYTES} bytes of secret text", secret=True),
     "api_key": _Rule(_text, "a Titen API key, used with --url", secret=True),
     "mcp_url": _Rule(_url, "a URL that starts with http:// or https://"),

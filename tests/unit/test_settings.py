@@ -119,6 +119,19 @@ def test_a_bad_value_is_blamed_on_its_source() -> None:
         read(file={"port": "x"})
 
 
+def test_public_hosts() -> None:
+    assert read(environ={"TITEN_PUBLIC_HOSTS": "Memory.example, b.example"}).public_hosts == (
+        "memory.example",
+        "b.example",
+    )
+
+
+@pytest.mark.parametrize("value", ["https://a.example", "a.example:443", "*", "a b", "a..b"])
+def test_a_public_host_is_a_name(value: str) -> None:
+    with pytest.raises(Fault, match=r"TITEN_PUBLIC_HOSTS must be names without port"):
+        read(environ={"TITEN_PUBLIC_HOSTS": value})
+
+
 def test_cors_origins() -> None:
     assert read(environ={"TITEN_CORS_ORIGINS": "https://a.example/, https://b.example"}).cors_origins == (
         "https://a.example",

@@ -191,3 +191,15 @@ def _pasted(command: str) -> str:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=True)
     assert shlex.split(command)[0] == "curl"
     return done.stdout
+
+
+def test_mcp_behind_a_proxy_answers_to_its_public_name(store: Store) -> None:
+    environment = {"TITEN_PUBLIC_HOSTS": "memory.example"}
+    hosts = ("memory.example", "MEMORY.example:443", "localhost", "other.example", "a.memory.example")
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with (
+        running("serve", "--db", store.db, "--port", "0", env=environment) as service,
+        _client(service, store.api_key) as client,
+    ):
+        found = [client.post("/mcp", json=ping, headers={"Host": host}).status_code for host in hosts]
+    assert found == [200, 200, 200, 403, 403]

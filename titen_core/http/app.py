@@ -59,14 +59,14 @@ class App:
         log: Log = _silent,
         cors_origins: frozenset[str] = frozenset(),
         jwt_secret: JwtSecret | None = None,
-        on_loopback: bool = False,
+        mcp_hosts: frozenset[str] | None = None,
     ) -> None:
         self._kernel = kernel
         self._runtime = runtime
         self._log = log
         self._cors_origins = cors_origins
         self._jwt_secret = jwt_secret
-        self._on_loopback = on_loopback
+        self._mcp_hosts = mcp_hosts
 
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises."""
@@ -112,7 +112,7 @@ class App:
         exchange.operation = "mcp"
         if request.method == "OPTIONS":
             return Response(204, (("Allow", "OPTIONS, POST"),))
-        guard(request, self._cors_origins, on_loopback=self._on_loopback)
+        guard(request, self._cors_origins, self._mcp_hosts)
         principal = await self._authenticated(request.headers.get("authorization"))
         exchange.tenant_id = principal.tenant_id
         _refuse_oversize(request)

@@ -14,11 +14,14 @@ __all__ = ["LOOPBACK_HOSTS", "guard"]
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def guard(request: Request, origins: Set[str], *, on_loopback: bool) -> None:
-    """Raise Forbidden for a foreign Origin or Host, MethodNotAllowed for anything but POST."""
+def guard(request: Request, origins: Set[str], hosts: Set[str] | None) -> None:
+    """Raise Forbidden for a foreign Origin or Host, MethodNotAllowed for anything but POST. `hosts` None: any Host."""
     _check_origin(request.headers, origins)
-    if on_loopback and _hostname(f"//{request.headers.get('host', '')}") not in LOOPBACK_HOSTS:
-        raise Forbidden("This service listens on the loopback address only; call it as localhost.")
+    if hosts is not None and _hostname(f"//{request.headers.get('host', '')}") not in hosts:
+        raise Forbidden(
+            "This service listens on the loopback address only: call it as localhost,"
+            " or add the name that a proxy passes on to TITEN_PUBLIC_HOSTS."
+        )
     if request.method != "POST":
         raise MethodNotAllowed("The MCP endpoint answers POST only.", details={"allow": ["OPTIONS", "POST"]})
 

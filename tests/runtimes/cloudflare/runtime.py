@@ -29,6 +29,7 @@ from tests.runtimes.chat_server import ChatServer
 from tests.runtimes.cloudflare.backend import Backend
 from tests.runtimes.cloudflare.vectorize import VectorizeEmulator
 from tests.runtimes.embedding_server import EmbeddingServer
+from tests.runtimes.node import NODE
 from tests.runtimes.ports import free_port
 from titen_core.errors import SqlError
 from titen_core.ids import new_id, system_clock
@@ -137,10 +138,11 @@ class CloudflareRuntime:
         with self._log.open("ab") as log:
             seen = log.tell()
             self._process = subprocess.Popen(
-                ["node", "serve.mjs", *self._options()],
+                [NODE, "serve.mjs", *self._options()],
                 cwd=HARNESS,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "NODE_COMPILE_CACHE": str(HARNESS / "node_modules" / ".cache" / "node")},
                 start_new_session=True,  # workerd is a child of its own: `kill` ends both
             )
         self._control = D1Control(self._announced(self._process, seen)["control"])
@@ -285,9 +287,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _check_tools() -> None:
-    if shutil.which("node") is None:
-        raise RuntimeError("the Worker runtime needs Node.js 20 or newer")
     if not (HARNESS / "node_modules").is_dir():
-        raise RuntimeError(f"run `npm ci` in {HARNESS.relative_to(REPOSITORY)} first (make worker-setup)")
+        raise RuntimeError("run `make worker-harness` first")
     if not (REPOSITORY / "python_modules").is_dir():
         raise RuntimeError("run `make worker-vendor` first")
